@@ -66,6 +66,7 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	$(ALL_READ); for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
 	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system-preset presets/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d sysusers/*
 	for s in systemd-journald systemd-journal-flush warren-deviced; do \
 	    ln -sf ../$$s.service $(UNITS)/sysinit.target.wants/; done
 	for s in systemd-journald systemd-journald-dev-log; do \

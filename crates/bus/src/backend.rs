@@ -90,7 +90,7 @@ pub trait Backend: Send + Sync + 'static {
         self.view().unit_of_process(pid)
     }
 
-    /// A client on the bus wants the unit kept in memory, or none does any longer.
+    /// A client wants the unit kept in memory, or no longer does: as often as it did.
     fn refer(&self, _unit: UnitId, _on: bool) {}
 
     /// Something that the log should say.
@@ -144,6 +144,28 @@ pub enum Call {
         mode: JobMode,
         /// The `ReloadOr...` verbs: a reload if the unit can reload, else `job_type`.
         reload_if_possible: bool,
+    },
+    /// Make units of files that say what the client wants, and start the first: answers [`Answer::Job`].
+    StartTransient(Box<Transient>),
+    /// Change settings of a unit that is loaded, by drop-ins.
+    SetProperties {
+        /// The unit.
+        unit: UnitName,
+        /// Until the next boot.
+        runtime: bool,
+        /// The name of each setting, and its drop-in.
+        dropins: Vec<(&'static str, String)>,
+    },
+    /// The program that made a scope looks after it no longer.
+    AbandonScope(UnitId),
+    /// Move processes into a unit's cgroup, or into this one below it.
+    Attach {
+        /// The unit.
+        unit: UnitId,
+        /// Path below the unit's cgroup; empty for that itself.
+        subgroup: String,
+        /// The processes.
+        pids: Vec<u32>,
     },
     /// Load a unit, found or not: answers [`Answer::Unit`].
     LoadUnit(UnitName),
@@ -202,6 +224,21 @@ pub enum Call {
     SetExitCode(u8),
     /// A property of the manager that may be written.
     SetProperty(ManagerSetting),
+}
+
+/// Units that a client makes while the manager runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transient {
+    /// The unit that is started.
+    pub unit: UnitName,
+    /// How its job meets other jobs.
+    pub mode: JobMode,
+    /// Its file.
+    pub text: String,
+    /// The processes that it takes in, if it is a scope.
+    pub pids: Vec<u32>,
+    /// Units that are made beside it, such as the service of a timer, and their files.
+    pub auxiliary: Vec<(UnitName, String)>,
 }
 
 /// How to go.

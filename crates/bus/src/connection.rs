@@ -99,6 +99,8 @@ pub struct Connection {
     /// systemctl waits for jobs without subscribing.
     pub signals: SignalQueue,
     pub is_subscribed: bool,
+    /// It has sent a message. Before that it is told nothing: who takes this for a bus wants the answer to Hello() first.
+    pub has_spoken: bool,
     /// Closed as soon as everything is sent.
     pub is_closing: bool,
     /// When it last took anything of what was to be sent, or there last was nothing to send.
@@ -166,6 +168,7 @@ impl Connection {
             is_over: false,
             signals: SignalQueue::default(),
             is_subscribed: false,
+            has_spoken: false,
             is_closing: false,
             taken_at: now,
             interest: epoll::EventFlags::IN,

@@ -35,8 +35,6 @@ pub struct Context<'a> {
     pub may_write: bool,
     /// The caller's connection.
     pub connection: u64,
-    /// Whether there is a bus between, which says when a client goes.
-    pub over_bus: bool,
     /// What was done for this message already.
     pub done: &'a Progress,
 }
@@ -175,9 +173,14 @@ fn find(path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
     Ok(CallTarget::Target(target))
 }
 
-/// A unit by its name or by the hexadecimal digits of its run. One that is not in memory, or that may have
+/// The caller's own unit, or a unit by its name or by the hexadecimal digits of its run. One that is not in memory, or that may have
 /// got a file since others named it, is loaded; if that was tried already, it cannot be.
 fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<CallTarget, BusError> {
+    if text == "self" {
+        let own = context.backend.unit_of_process(context.peer_pid);
+        let unit = own.ok_or_else(|| unknown_object(path))?;
+        return Ok(CallTarget::Target(Target::Unit(unit)));
+    }
     if let Ok(name) = refusals::unit_name(text) {
         let was_tried = context.done.tried.contains(&name);
         let may_have = |unit| may_have_got_file(context.view, context.backend, unit);
@@ -378,7 +381,6 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         body: message.body(),
         peer_pid: context.peer_pid,
         is_stranger: !context.may_write,
-        over_bus: context.over_bus,
         done: context.done,
     };
     let step = (method.handler)(&mut invocation)?;

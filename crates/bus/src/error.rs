@@ -57,6 +57,8 @@ constructors! {
     SYSTEMD no_unit_for_invocation "NoUnitForInvocationID";
     /// The unit is down.
     SYSTEMD unit_inactive "UnitInactive";
+    /// The scope has no processes.
+    SYSTEMD scope_not_running "ScopeNotRunning";
     /// The unit has a job, or something else is done with it.
     SYSTEMD unit_busy "UnitBusy";
     /// There is nothing of the kind to be removed.
@@ -124,6 +126,8 @@ impl From<Refusal> for BusError {
             Refusal::NoSuchJob(_) => BusError::no_such_job(text),
             Refusal::NoSuchProcess(_) => BusError::no_such_process(text),
             Refusal::CannotFreeze(_) => BusError::not_supported(text),
+            Refusal::ScopeNotRunning(_) => BusError::scope_not_running(text),
+            Refusal::ScopeExists(_) => BusError::unit_exists(text),
             Refusal::Inactive => BusError::unit_inactive(text),
             Refusal::HasJob(_) | Refusal::FreezerBusy(_) => BusError::unit_busy(text),
             Refusal::Kernel(_) => BusError::failed(text),

@@ -26,6 +26,7 @@ pub mod refusals;
 pub mod sasl;
 mod server;
 mod signals;
+mod transient;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};

@@ -28,6 +28,7 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use warren_core::model::ids::UnitId;
 use warren_sys::{endings, fdpass};
 
 /// Most clients at a time, as systemd has it.
@@ -107,6 +108,8 @@ pub struct Server {
     own_uid: u32,
     server_id: [u8; 32],
     connections: BTreeMap<u64, Connection>,
+    /// Units that clients of the private socket refer to, and how often.
+    references: BTreeMap<u64, BTreeMap<UnitId, u32>>,
     link: Option<Link>,
     waiting: BTreeMap<u64, WaitingCall>,
     /// Units that were `failed` when clients were last told.
@@ -157,6 +160,7 @@ impl Server {
             own_uid: rustix::process::geteuid().as_raw(),
             server_id,
             connections: BTreeMap::new(),
+            references: BTreeMap::new(),
             link,
             waiting: BTreeMap::new(),
             encoded: None,
@@ -373,6 +377,9 @@ impl Server {
     }
 
     fn end(&mut self, id: u64) {
+        for unit in self.references.remove(&id).into_iter().flat_map(BTreeMap::into_keys) {
+            self.backend.refer(unit, false);
+        }
         if let Some(client) = self.connections.remove(&id) {
             self.strangers -= usize::from(client.is_bound());
             // It may be closed later.
@@ -499,7 +506,8 @@ impl Server {
             return self.hear(id, frame);
         }
         let message = wire::parse(&frame)?;
-        let Some(client) = self.connections.get(&id) else { return Ok(()) };
+        let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
+        client.has_spoken = true;
         let (uid, pid) = (client.peer.uid.as_raw(), client.peer.pid.as_raw_nonzero().get());
         let origin = Origin { connection: id, client: None, caller: Caller { uid, pid } };
         match message.header.kind {
@@ -537,7 +545,6 @@ impl Server {
             may_write: matches!(reply_to, ReplyTo::Activation(_))
                 || self.is_privileged(origin.caller.uid),
             connection: origin.connection,
-            over_bus: origin.client.is_some(),
             done: &done,
         };
         match dispatch::dispatch(&message, context) {
@@ -696,7 +703,7 @@ impl Server {
         let open = self
             .connections
             .iter_mut()
-            .filter(|(id, client)| client.is_open() || Some(**id) == bus);
+            .filter(|(id, client)| client.is_open() && client.has_spoken || Some(**id) == bus);
         open.filter(|(id, _)| Some(**id) != is_silent)
             .for_each(|(_, client)| add(&mut client.signals));
     }

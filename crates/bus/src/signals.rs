@@ -195,6 +195,12 @@ fn encode_notice(view: &View, notice: &Notice, out: &mut dyn FnMut(Signal)) {
             w.u32(job.0).str(&path::job(job.0)).str(name(unit)).str(result.as_str());
             from_manager("org.freedesktop.systemd1.Manager.JobRemoved", "uoss", w)
         }
+        Notice::RequestStop(unit) => Signal {
+            path: path::unit(name(unit)),
+            member: "org.freedesktop.systemd1.Scope.RequestStop",
+            signature: "",
+            body: Vec::new(),
+        },
         Notice::Log { .. } | Notice::RemovalGivenUp { .. } | Notice::CycleBroken { .. } => return,
     });
 }

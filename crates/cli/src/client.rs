@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::io::{BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
-use warren_sys::socket::connect_stream;
+use warren_sys::fdpass::wait_readable;
+use warren_sys::socket::{connect_stream, connect_stream_within};
 use warren_wire::control::{
-    ANSWER_BYTES_MAX, Call, Done, ErrorName, Reply, ReplyError, write_request,
+    ANSWER_BYTES_MAX, Call, Done, ErrorName, Reply, ReplyError, Totals, write_request,
 };
 use warren_wire::frame::{self, ReadError};
 
@@ -83,16 +85,31 @@ pub struct Client {
     stream: BufReader<UnixStream>,
     /// How long it waits for an answer; for ever if nothing is said.
     within: Option<Duration>,
+    /// While an answer takes long, the manager is asked whether it answers at all.
+    is_watchful: bool,
 }
+
+/// How long an answer may take before the manager is asked for something that it has at hand, and how long that may
+/// take: a user knows after 5 s that no answer will come.
+const QUIET_MAX: Duration = Duration::from_secs(2);
+const AT_HAND_MAX: Duration = Duration::from_secs(3);
 
 impl Client {
     /// Connects to the control socket at `path`.
     pub fn connect(path: &Path) -> Result<Client, CallError> {
         let path = path.to_owned();
-        match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Client { path, stream: BufReader::new(stream), within: None }),
+        match connect_within(&path, QUIET_MAX + AT_HAND_MAX) {
+            Ok(stream) => {
+                let stream = BufReader::new(stream);
+                Ok(Client { path, stream, within: None, is_watchful: false })
+            }
             Err(e) => Err(CallError::NoManager(path, e)),
         }
+    }
+
+    /// Has calls fail while the manager answers nothing at all. What takes its time, as a job, may take it.
+    pub fn be_watchful(&mut self) {
+        self.is_watchful = true;
     }
 
     /// Has calls fail to which no answer comes in that time, also when it has connected again.
@@ -143,13 +160,25 @@ impl Client {
     /// Sends a request and takes the first answer. A manager that ended before it read the request has done nothing
     /// for it: then the next one is asked.
     fn ask<A: DeserializeOwned>(&mut self, request: &[u8]) -> Result<(A, bool), CallError> {
-        match self.send(request).and_then(|()| self.receive()) {
+        match self.send(request).and_then(|()| self.receive_first()) {
             Err(CallError::Broken(e)) if is_unheard(&e) && self.connect_again().is_ok() => {
                 self.send(request)?;
-                self.receive()
+                self.receive_first()
             }
             other => other,
         }
+    }
+
+    fn receive_first<A: DeserializeOwned>(&mut self) -> Result<(A, bool), CallError> {
+        let comes = |time| wait_readable(self.stream.get_ref().as_fd(), time).unwrap_or(true);
+        if self.is_watchful
+            && !comes(QUIET_MAX)
+            && !answers(&self.path, AT_HAND_MAX)
+            && !comes(Duration::ZERO)
+        {
+            return Err(CallError::Broken(ErrorKind::WouldBlock.into()));
+        }
+        self.receive()
     }
 
     fn send(&mut self, request: &[u8]) -> Result<(), CallError> {
@@ -176,6 +205,22 @@ impl Client {
         // Nothing was asked, so nothing but the end can come.
         let _ = self.stream.read(&mut [0]);
     }
+}
+
+/// Connects; waits so long where the queue is full.
+fn connect_within(path: &Path, time: Duration) -> std::io::Result<UnixStream> {
+    let text = path.to_str().ok_or(ErrorKind::InvalidInput)?;
+    let stream = connect_stream_within(text, time);
+    stream.map(UnixStream::from).map_err(|error| std::io::Error::from_raw_os_error(error.errno))
+}
+
+/// Whether the manager answers in that time to what it has at hand.
+fn answers(path: &Path, time: Duration) -> bool {
+    let end = Instant::now() + time;
+    let Ok(stream) = connect_within(path, time) else { return false };
+    let sent = (&stream).write_all(&write_request(&Totals {}, false));
+    let left = end.saturating_duration_since(Instant::now());
+    sent.is_ok() && wait_readable(stream.as_fd(), left).unwrap_or(true)
 }
 
 /// What the kernel says of a connection whose other end was closed with something unread in it, or before that was
@@ -231,6 +276,42 @@ mod tests {
         assert_eq!(client.call(&Totals {}).expect("an answer").jobs, 2);
         assert!(matches!(client.call(&Job::default()), Err(CallError::Ended)));
         managers.join().expect("all came");
+        let _ = std::fs::remove_file(&path);
+    }
+
+    fn listening(name: &str) -> (PathBuf, UnixListener) {
+        let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("a socket");
+        (path, listener)
+    }
+
+    /// A manager that has stopped: who asks it is not left to wait.
+    #[test]
+    fn a_manager_that_answers_nothing_is_said_not_to_respond() {
+        let (path, listener) = listening("client-silent");
+        let mut client = Client::connect(&path).expect("it listens");
+        client.be_watchful();
+        let error = client.call(&Totals {}).expect_err("nobody answers");
+        assert_eq!(error.to_string(), "the manager does not respond");
+        drop(listener);
+        let _ = std::fs::remove_file(&path);
+    }
+
+    /// What takes long is waited for as long as the manager answers others.
+    #[test]
+    fn a_manager_that_answers_others_is_waited_for() {
+        let (path, listener) = listening("client-slow");
+        let mut client = Client::connect(&path).expect("it listens");
+        client.be_watchful();
+        let manager = std::thread::spawn(move || {
+            let (mut slow, _) = listener.accept().expect("the client comes");
+            let (mut quick, _) = listener.accept().expect("it asks for something else");
+            quick.write_all(b"{\"parameters\": {}}\0").expect("it reads");
+            slow.write_all(b"{\"parameters\": {\"jobs\": 3}}\0").expect("it reads");
+        });
+        assert_eq!(client.call(&Totals {}).expect("an answer").jobs, 3);
+        manager.join().expect("all came");
         let _ = std::fs::remove_file(&path);
     }
 }

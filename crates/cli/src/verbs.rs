@@ -72,7 +72,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Tour(args) => crate::tour::run(&args),
         Command::Verify(args) => crate::verify::run(&args, &global),
         Command::Chart(args) => crate::chart::run(&args, global.json, || {
-            Client::connect(&control_socket(&global)?).map_err(with_hint)
+            let mut client = Client::connect(&control_socket(&global)?).map_err(with_hint)?;
+            client.be_watchful();
+            Ok(client)
         }),
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::Scan { paths }) }) => {
             crate::devices_scan::scan(&paths, global.json)
@@ -118,7 +120,8 @@ fn unit_files(wanted: &FileRequest, global: Global) -> Result<i32> {
 impl Session {
     fn open(global: Global) -> Result<Session> {
         let path = control_socket(&global)?;
-        let client = Client::connect(&path).map_err(with_hint)?;
+        let mut client = Client::connect(&path).map_err(with_hint)?;
+        client.be_watchful();
         Ok(Session { client, global, style: Style::from_environment() })
     }
 

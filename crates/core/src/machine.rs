@@ -94,7 +94,7 @@ fn handle(core: &mut Core, event: Event) {
             events::service_fds_stored(&mut core.units, unit, count)
         }
         Event::CgroupEmpty { unit, cpu_us } => answers::group_empty(core, unit, cpu_us),
-        Event::OutOfMemory { unit } => events::service_out_of_memory(core, unit),
+        Event::OutOfMemory { unit } => answers::out_of_memory(core, unit),
         Event::Incoming { unit } => socket::incoming(core, unit),
         Event::Connection { socket, instance, number } => {
             socket::connection(core, socket, instance, number)

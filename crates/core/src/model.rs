@@ -9,6 +9,7 @@ pub mod chunked;
 pub mod command_line;
 pub mod device_news;
 pub mod device_table;
+pub mod dynamic_user;
 pub mod ids;
 pub mod job;
 pub mod leftover;

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use warren_calendar::Zones;
 
 pub(crate) mod deadlines;
+pub(crate) mod dynamic_users;
 pub(crate) mod ids;
+pub(crate) mod ipc_users;
 pub(crate) mod job_queue;
 pub(crate) mod jobs;
 pub(crate) mod outbox;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, CgroupConfig, Command, MountConfig, PathConfig, SandboxSetting, ServiceConfig,
-    SliceConfig, SocketConfig, TimerConfig, TriggerLimit, UnitSection,
+    AutomountConfig, CgroupConfig, Command, MountConfig, PathConfig, SandboxSetting, ScopeConfig,
+    ServiceConfig, SliceConfig, SocketConfig, TimerConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
 use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitType};
@@ -37,6 +37,7 @@ pub enum TypeSettings {
     Slice(Box<SliceConfig>),
     Timer(Box<TimerConfig>),
     Path(Box<PathConfig>),
+    Scope(Box<ScopeConfig>),
     None,
 }
 
@@ -76,7 +77,8 @@ impl Settings {
             UnitType::Slice => boxed(compiler.slice(), TypeSettings::Slice),
             UnitType::Timer => boxed(compiler.timer(), TypeSettings::Timer),
             UnitType::Path => boxed(compiler.path(), TypeSettings::Path),
-            _ => (TypeSettings::None, Vec::new()),
+            UnitType::Scope => boxed(compiler.scope(), TypeSettings::Scope),
+            UnitType::Target | UnitType::Device => (TypeSettings::None, Vec::new()),
         };
         let (section, of_unit) = compiler.unit();
         let mut faults: Vec<Diagnostic> = Vec::new();
@@ -128,6 +130,7 @@ impl Compiled {
             TypeSettings::Automount(_)
             | TypeSettings::Timer(_)
             | TypeSettings::Path(_)
+            | TypeSettings::Scope(_)
             | TypeSettings::None => &[],
         }
     }
@@ -167,7 +170,7 @@ impl TypeSettings {
             (TypeSettings::Socket(own), TypeSettings::Socket(by)) => **own != alike_socket(own, by),
             (TypeSettings::Mount(own), TypeSettings::Mount(by)) => **own != alike_mount(own, by),
             // What is in them stays where it is.
-            (TypeSettings::Slice(_) | TypeSettings::None, _) => false,
+            (TypeSettings::Slice(_) | TypeSettings::Scope(_) | TypeSettings::None, _) => false,
             (own, by) => own != by,
         }
     }
@@ -329,6 +332,7 @@ typed! {
     slice Slice SliceConfig;
     timer Timer TimerConfig;
     path Path PathConfig;
+    scope Scope ScopeConfig;
 }
 
 #[cfg(test)]

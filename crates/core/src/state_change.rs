@@ -3,7 +3,7 @@
 //! Owns: [`transit`], which every unit type calls.
 //! Must not: propagate the change; `machine::propagate` does it when the queue is worked off.
 
-use crate::features::{freezer, remarks};
+use crate::features::{dynamic_user, freezer, remarks};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::model::reason::{Cause, Code, Reason};
@@ -46,6 +46,9 @@ pub(crate) fn transit(
     core.outbox.happened(core.times.now.monotonic, unit, What::State { active: new, sub, reason });
     remarks::forget_remarks(&mut core.units, unit, old, new);
     stamp(core, unit, old, new);
+    if !will_restart {
+        dynamic_user::release_if_over(core, unit);
+    }
     let by = core.jobs.at_work(&core.units, unit);
     core.queues.transitions.push_back(Transition { unit, old, new, will_restart, by });
 }

@@ -9,6 +9,7 @@ pub(crate) mod device;
 pub(crate) mod mount;
 pub(crate) mod orders;
 pub(crate) mod path;
+pub(crate) mod scope;
 pub(crate) mod service;
 pub(crate) mod simple;
 pub(crate) mod socket;

@@ -10,6 +10,7 @@ use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::Marked;
 use crate::model::chunked::Chunked;
 use crate::model::device_news::Sight;
+use crate::model::dynamic_user::Numbers;
 use crate::model::ids::{EffectId, JobId, UnitId};
 use crate::model::job::comes_up;
 use crate::model::job::{Job, JobKind};
@@ -67,6 +68,8 @@ pub struct View {
     pub units: Chunked<Arc<UnitRun>>,
     /// Those of them whose cgroup lies elsewhere than their files say.
     pub strays: Strays,
+    /// Users that are made for runs.
+    pub dynamic_users: Numbers,
     /// Counts.
     pub totals: Totals,
 }
@@ -228,7 +231,7 @@ impl UnitRun {
             UnitType::Slice => TypeState::Slice(Slice::Dead),
             UnitType::Target => TypeState::Target(false),
             UnitType::Device => TypeState::Device(Device::Dead),
-            UnitType::Scope => TypeState::Scope(false),
+            UnitType::Scope => TypeState::Scope(Scope::Dead),
             UnitType::Swap => TypeState::Swap(Mount::Dead),
             UnitType::Timer => TypeState::Timer(Timer::Dead),
             UnitType::Path => TypeState::Path(Path::Dead),
@@ -280,7 +283,10 @@ impl UnitRun {
             TypeState::Device(Device::Dead) => Inactive,
             TypeState::Device(Device::Tentative) => Activating,
             TypeState::Device(Device::Plugged) => Active,
-            TypeState::Scope(alive) => up(*alive),
+            TypeState::Scope(Scope::Dead | Scope::Awaiting(_)) => Inactive,
+            TypeState::Scope(Scope::Perpetual) => Active,
+            TypeState::Scope(Scope::Failed(_)) => Failed,
+            TypeState::Scope(Scope::Up(run)) => run.phase.active_state(),
             TypeState::Timer(Timer::Dead) => Inactive,
             TypeState::Timer(Timer::Failed(_)) => Failed,
             TypeState::Timer(Timer::Up(_)) => Active,
@@ -310,6 +316,7 @@ impl UnitRun {
             | TypeState::Automount(Automount::Failed(_))
             | TypeState::Timer(Timer::Failed(_))
             | TypeState::Path(Path::Failed(_))
+            | TypeState::Scope(Scope::Failed(_))
                 if !self.is_put_aside() =>
             {
                 "failed"
@@ -317,7 +324,8 @@ impl UnitRun {
             TypeState::Slice(Slice::Active) | TypeState::Target(true) => "active",
             TypeState::Device(Device::Plugged) => "plugged",
             TypeState::Device(Device::Tentative) => "tentative",
-            TypeState::Scope(true) => "running",
+            TypeState::Scope(Scope::Perpetual) => "running",
+            TypeState::Scope(Scope::Up(run)) => run.phase.as_str(),
             _ if self.is_put_aside() => "maintenance",
             _ => "dead",
         }
@@ -332,7 +340,9 @@ impl UnitRun {
             | TypeState::Swap(Mount::Failed(outcome))
             | TypeState::Automount(Automount::Failed(outcome))
             | TypeState::Timer(Timer::Failed(outcome))
-            | TypeState::Path(Path::Failed(outcome)) => *outcome,
+            | TypeState::Path(Path::Failed(outcome))
+            | TypeState::Scope(Scope::Failed(outcome)) => *outcome,
+            TypeState::Scope(Scope::Up(run)) => run.outcome,
             TypeState::Service(Service::Up(run)) => run.outcome,
             TypeState::Socket(Socket::Up(run)) => run.outcome,
             TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
@@ -465,6 +475,27 @@ impl MountPhase {
             Mounted => ActiveState::Active,
             Remounting | RemountingSigterm | RemountingSigkill => ActiveState::Reloading,
             _ => ActiveState::Deactivating,
+        }
+    }
+}
+
+impl ScopePhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ScopePhase::Starting => "start-chown",
+            ScopePhase::Running => "running",
+            ScopePhase::Abandoned => "abandoned",
+            ScopePhase::StopSigterm => "stop-sigterm",
+            ScopePhase::StopSigkill => "stop-sigkill",
+        }
+    }
+
+    fn active_state(self) -> ActiveState {
+        match self {
+            ScopePhase::Starting => ActiveState::Activating,
+            ScopePhase::Running | ScopePhase::Abandoned => ActiveState::Active,
+            ScopePhase::StopSigterm | ScopePhase::StopSigkill => ActiveState::Deactivating,
         }
     }
 }

@@ -245,6 +245,11 @@ impl Daemon {
         self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
+    /// Has the executor tell the manager that this daemon is well; nothing without one.
+    pub fn say_alive(&mut self) {
+        self.order(ExecutorOrder::Alive);
+    }
+
     /// True when the first pass is over and all that it led to.
     pub fn is_settled(&self) -> bool {
         self.pass.is_none()

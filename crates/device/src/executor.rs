@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::{fdpass, memfd, storage};
+use warren_sys::{fdpass, memfd, notify, storage};
 
 use crate::orders::{self, Answer, ExecutorOrder, Run};
 
@@ -90,6 +90,11 @@ fn obey(order: Option<ExecutorOrder>, places: &Places, runner: &mut Runner) -> O
             Some(Answer::Ended(id, Err(why)))
         }
         (_, Some(why)) => Some(Answer::Trouble(why)),
+        (ExecutorOrder::Alive, None) => {
+            // What cannot be sent is asked for again soon.
+            let _ = notify::send("WATCHDOG=1", &[]);
+            None
+        }
         (ExecutorOrder::Run(run), None) => {
             runner.submit(run);
             None

@@ -30,6 +30,8 @@ pub enum ExecutorOrder {
     Keep(GroupId, Option<StartRecord>),
     /// A program is run.
     Run(Run),
+    /// The manager learns that this daemon is well: the process that reads disks sees no socket of it.
+    Alive,
 }
 
 /// A program to be run.
@@ -75,7 +77,7 @@ impl ExecutorOrder {
             }
             ExecutorOrder::Register(_, node) => (is_node(node), node),
             // What is none of its kind could not be read.
-            ExecutorOrder::Keep(..) => return None,
+            ExecutorOrder::Keep(..) | ExecutorOrder::Alive => return None,
             ExecutorOrder::Run(run) => (is_program(&run.words), &run.words.join(" ")),
         };
         (!is_fine).then(|| {
@@ -94,6 +96,7 @@ impl ExecutorOrder {
                 json!(["keep", group.to_string(), begun.as_ref().map(StartRecord::to_text)])
             }
             ExecutorOrder::Run(run) => json!(["run", run.id, run.udev, run.words]),
+            ExecutorOrder::Alive => json!(["alive"]),
         }
     }
 
@@ -105,6 +108,7 @@ impl ExecutorOrder {
             "link" if value.get(2)?.is_null() => ExecutorOrder::Link(text(1)?, None),
             "link" => ExecutorOrder::Link(text(1)?, Some(text(2)?)),
             "register" => ExecutorOrder::Register(value.get(1)?.as_u64()?, text(2)?),
+            "alive" => ExecutorOrder::Alive,
             "keep" if value.get(2)?.is_null() => {
                 ExecutorOrder::Keep(GroupId::parse(&text(1)?)?, None)
             }

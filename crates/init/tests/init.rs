@@ -141,7 +141,8 @@ fn the_environment_is_what_was_asked_for() {
             let names = vec!["a/b".into(), "c".into()];
             let links = vec![("a/b".into(), "d/e".into()), ("c".into(), "f".into())];
             let (kind, base) = (DirectoryKind::State, base.clone());
-            e.directories = vec![Directories { kind, base, names, mode: 0o750, links }];
+            e.directories =
+                vec![Directories { kind, base, names, mode: 0o750, links, private: false }];
         });
     }
     let socket = std::os::unix::net::UnixListener::bind(lab.path("talk")).expect("a socket");
@@ -247,7 +248,14 @@ fn directories_are_taken_back_and_configuration_is_left_alone() {
             // Its output must stay open to it, and the directory is not for others.
             (e.user, e.keeps_ids) = (user.map(Into::into), true);
             let (names, base) = (vec!["a".into(), "a/b".into()], base.clone());
-            e.directories = vec![Directories { kind, base, names, mode: 0o750, links: Vec::new() }];
+            e.directories = vec![Directories {
+                kind,
+                base,
+                names,
+                mode: 0o750,
+                links: Vec::new(),
+                private: false,
+            }];
         });
     };
     check(DirectoryKind::State, Some("12345"), "12345 750\n12345 750");

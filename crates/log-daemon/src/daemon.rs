@@ -53,6 +53,7 @@ use std::time::Duration;
 use warren_sys::signal::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::notify::Watchdog;
 use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::{self, Kind};
@@ -119,6 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
         daemon.look_after_sockets();
         daemon.core.tell_losses();
         daemon.core.give_back_memory();
+        daemon.watchdog.iter_mut().for_each(|watchdog| watchdog.feed(now_us()));
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);
@@ -157,6 +159,8 @@ struct Daemon {
     orders: Vec<Order>,
     shortage: Shortage,
     turnover: Turnover,
+    /// The manager kills a daemon whose loop does not turn.
+    watchdog: Option<Watchdog>,
     stopping: bool,
 }
 
@@ -190,6 +194,13 @@ fn varlink(given: Option<OwnedFd>, directory: &Path) -> Result<Option<OwnedFd>> 
     }
     let path = directory.join(inherit::VARLINK_SOCKET).display().to_string();
     socket::listen_private(path).map(Some).map_err(system)
+}
+
+/// The socket at which the log's readers ask, too.
+fn listen_at_control(path: String, readers: &Readers) -> Result<OwnedFd> {
+    // Who is not root may not give files away.
+    let group = readers.first().filter(|_| process::own_ids().0 == 0);
+    socket::listen_for_group(path, group).map_err(system)
 }
 
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
@@ -271,7 +282,7 @@ impl Daemon {
             kmsg: None,
             audit: None,
             control: Control::new(
-                [socket::listen_private(control).map_err(system)?]
+                [listen_at_control(control, options.places.readers())?]
                     .into_iter()
                     .chain(varlink(inherited.varlink, directory)?)
                     .collect(),
@@ -289,6 +300,7 @@ impl Daemon {
             orders: Vec::new(),
             shortage: Shortage::default(),
             turnover: Turnover::default(),
+            watchdog: Watchdog::of_environment(now_us()),
             stopping: false,
         };
         daemon.take_up_replaced(inherited.replaced);
@@ -421,6 +433,10 @@ impl Daemon {
     fn answer_all(&mut self, tokens: Vec<u64>, events: &mut Events) -> Result<()> {
         let read = |token| Some((token, self.control.read(token)?));
         let questions: Vec<(u64, Question)> = tokens.into_iter().filter_map(read).collect();
+        let (questions, refused): (Vec<_>, Vec<_>) = questions
+            .into_iter()
+            .partition(|(token, question)| self.control.may_ask(*token, question));
+        refused.into_iter().for_each(|(token, _)| self.control.answer(token, &control::refused()));
         if questions.iter().any(|(_, question)| matches!(question, Question::Order(_))) {
             self.catch_up(events)?;
         }
@@ -538,7 +554,7 @@ impl Daemon {
     fn timeout_us(&self) -> Option<u64> {
         let link = self.link.as_ref().and_then(Link::due_us);
         let all = self.core.due_us().into_iter().chain(link).chain(self.shortage.due_us());
-        let all = all.chain(self.turnover.due_us());
+        let all = all.chain(self.turnover.due_us()).chain(self.watchdog.map(|w| w.due_us()));
         all.min().map(|due| due.saturating_sub(now_us()))
     }
 

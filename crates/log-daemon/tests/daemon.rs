@@ -42,6 +42,23 @@ fn datagrams_of_all_kinds_keep_their_order() {
     assert_eq!(came, sent);
 }
 
+/// Nothing else wakes it: what it says by the manager's clock keeps it from being killed.
+#[test]
+fn a_daemon_that_has_nothing_to_do_says_that_it_is_well() {
+    let mut lab = Lab::new("watchdog");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
+    command.arg("--directory").arg(lab.path("store"));
+    command.arg("--socket-directory").arg(lab.path("run")).env("WATCHDOG_USEC", "20000");
+    let listener = lab.spawn_command(command);
+    listener.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("setsockopt");
+    let mut said = [0; 64];
+    for expected in ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"] {
+        let count = listener.recv(&mut said).expect("it says something");
+        assert_eq!(&said[..count], expected.as_bytes());
+    }
+    lab.stop();
+}
+
 #[test]
 fn every_protocol_arrives_with_its_sender() {
     let mut lab = Lab::new("protocols");

@@ -97,6 +97,56 @@ fn members_of_the_groups_read_the_log_and_nobody_else_does() {
     lab.stop();
 }
 
+/// What the daemon answers a user of nothing but a group, or why he cannot ask.
+fn ask_as(lab: &Lab, gid: u32, method: &str) -> String {
+    const CLIENT: &str = "import socket, sys\n\
+        client = socket.socket(socket.AF_UNIX)\n\
+        client.connect(sys.argv[1])\n\
+        client.sendall(sys.argv[2].encode() + b'\\0')\n\
+        sys.stdout.write(client.recv(4096).decode())";
+    let groups = format!("--groups={gid}");
+    let output = Command::new("setpriv")
+        .args([
+            "--reuid=70001",
+            "--regid=70001",
+            &groups,
+            "--no-new-privs",
+            "/usr/bin/python3",
+            "-c",
+            CLIENT,
+        ])
+        .arg(lab.path("run/io.warrener.journal"))
+        .arg(format!("{{\"method\":\"io.warrener.Journal.{method}\"}}"))
+        .output();
+    let output = output.expect("setpriv(1)");
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Who may read the log may have it written, and change nothing.
+#[test]
+fn members_of_the_group_have_the_log_written_and_order_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        return not_run("only root gives files to groups");
+    }
+    let mut lab = Lab::new("readers-ask");
+    std::fs::set_permissions(&lab.root, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    std::fs::create_dir_all(lab.path("etc")).expect("a directory");
+    let groups = format!("root:x:0:\nadm:x:{ADM}:\nsystemd-journal:x:{JOURNAL}:\n");
+    std::fs::write(lab.path("etc/group"), groups).expect("a file");
+    start_below_a_root(&mut lab, &[]);
+    send(&lab, 0..3);
+    assert_eq!(ask_as(&lab, JOURNAL, "Write"), DONE);
+    for order in ["Synchronize", "Rotate", "FlushToVar", "RelinquishVar"] {
+        let answer = ask_as(&lab, JOURNAL, order);
+        assert!(answer.contains("only root may order that"), "{order}: {answer}");
+    }
+    let outsider = ask_as(&lab, 70_001, "Write");
+    assert!(outsider.contains("PermissionError"), "he is in no group: {outsider}");
+    assert_eq!(ask(&lab, "Rotate").ok().as_deref(), Some(DONE), "root may");
+    lab.stop();
+}
+
 /// What somebody has given to a group is left as it is.
 #[test]
 fn a_directory_that_has_a_group_keeps_it() {

@@ -24,7 +24,7 @@ use rustls::ServerConfig;
 
 pub use listen::{Address, parse_address};
 
-use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request};
+use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request, is_for_us};
 use crate::gateway::route::{Refusal, Route, route};
 use crate::serve::{self, Client, Service};
 use crate::tls::Accepted;
@@ -34,6 +34,7 @@ pub use warren_log_show::Failure;
 use warren_log_show::ask;
 use warren_log_show::reading::Reading;
 use warren_log_show::stores;
+use warren_log_store::host::Host;
 
 /// A head must be there in this time, seconds.
 const HEAD_SECONDS_MAX: u64 = 10;
@@ -43,6 +44,11 @@ const STALL_SECONDS_MAX: u64 = 60;
 
 /// What a client still sends is read for so long before the connection is closed, seconds.
 const LINGER_SECONDS_MAX: u64 = 1;
+
+const TOO_MANY_VALUES: Refusal = Refusal(413, "The field has too many values: ask for entries.");
+
+const OTHER_HOST: Refusal =
+    Refusal(421, "Not a name of this machine: use its address, or start the gateway with --name.");
 
 /// The page for people.
 const PAGE: &str = include_str!("gateway/browse.html");
@@ -60,6 +66,8 @@ pub struct Options {
     pub listen: Vec<Address>,
     /// What clients are to speak TLS with.
     pub tls: Option<Arc<Renewed<ServerConfig>>>,
+    /// Names by which clients know this machine, besides its own.
+    pub names: Vec<String>,
 }
 
 /// Answers until the process is ended.
@@ -71,13 +79,16 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if listeners.is_empty() {
         return Err(Failure("no socket was handed over; see --listen".to_owned()));
     }
-    serve::run(Gateway { args: options.args, tls: options.tls }, listeners)
+    let Options { args, tls, mut names, .. } = options;
+    names.push(Host::read().name().to_owned());
+    serve::run(Gateway { args, tls, names }, listeners)
 }
 
 /// What the gateway is to its clients.
 struct Gateway {
     args: Args,
     tls: Option<Arc<Renewed<ServerConfig>>>,
+    names: Vec<String>,
 }
 
 impl Service for Gateway {
@@ -107,6 +118,10 @@ impl Gateway {
         let tls = self.tls.as_ref().map(|tls| tls.current());
         let mut client = Accepted::new(client, tls)?;
         match read_head(&mut client)? {
+            // With TLS it is the certificate that has the name.
+            Ok(request) if self.tls.is_none() && !is_for_us(&request, &self.names) => {
+                client.write_all(&reply::refusal(&request, OTHER_HOST))?;
+            }
             Ok(request) => answer(&mut client, &request, &self.args)?,
             Err(refusal) => client.write_all(&reply::refusal(&Request::default(), refusal))?,
         }
@@ -195,7 +210,10 @@ fn prepare(request: &Request, route: Route, args: &Args) -> Result<Ready, Failur
         Route::Values { name, json } => {
             let (reading, _) = open(args)?;
             let kind = if json { "application/json" } else { "text/plain" };
-            Ok(Ready::Long { kind, body: machine::values(reading.journal(), &name, json)? })
+            match machine::values(reading.journal(), &name, json)? {
+                Some(body) => Ok(Ready::Long { kind, body }),
+                None => Ok(Ready::Short(reply::refusal(request, TOO_MANY_VALUES))),
+            }
         }
         Route::Entries(wanted) => {
             let (mut reading, _) = open(args)?;

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
-use warren_sys::socket;
+use warren_sys::notify::Watchdog;
+use warren_sys::{socket, time};
 
 use warren_log_show::Failure;
 
@@ -72,6 +73,8 @@ struct Server<S> {
     paused: bool,
     /// It was said, and nobody could be taken since.
     is_told: bool,
+    /// The manager kills a program that takes no connections any more.
+    watchdog: Option<Watchdog>,
 }
 
 /// Says that a connection is over, however its thread ends.
@@ -94,7 +97,9 @@ impl<S: Service> Server<S> {
         epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
         let (open, ended) = (BTreeMap::new(), mpsc::channel());
         let (paused, is_told) = (false, false);
-        let server = Server { service, listeners, epoll, open, ended, wake, paused, is_told };
+        let watchdog = Watchdog::of_environment(now_us());
+        let server =
+            Server { service, listeners, epoll, open, ended, wake, paused, is_told, watchdog };
         server.watch()?;
         Ok(server)
     }
@@ -111,7 +116,8 @@ impl<S: Service> Server<S> {
     fn run(&mut self) -> Result<(), Failure> {
         let mut events = Events::with_capacity(16);
         loop {
-            self.epoll.wait(&mut events, self.paused.then_some(REST))?;
+            self.watchdog.iter_mut().for_each(|watchdog| watchdog.feed(now_us()));
+            self.epoll.wait(&mut events, self.patience())?;
             if events.is_empty() {
                 self.go_on();
             }
@@ -123,6 +129,13 @@ impl<S: Service> Server<S> {
                 }
             }
         }
+    }
+
+    /// How long nothing may happen before there is something to do.
+    fn patience(&self) -> Option<Duration> {
+        let until = |due_us: u64| Duration::from_micros(due_us.saturating_sub(now_us()));
+        let watchdog = self.watchdog.map(|watchdog| until(watchdog.due_us()));
+        self.paused.then_some(REST).into_iter().chain(watchdog).min()
     }
 
     fn forget_ended(&mut self) {
@@ -186,6 +199,11 @@ impl<S: Service> Server<S> {
         // Without a thread the connection is closed, and said to be over.
         let _ = std::thread::Builder::new().name("client".to_owned()).spawn(answer);
     }
+}
+
+/// The monotonic clock, µs.
+fn now_us() -> u64 {
+    time::monotonic_ns() / 1000
 }
 
 /// Whether it passes by itself; accept(2).

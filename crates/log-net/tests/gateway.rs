@@ -155,15 +155,28 @@ fn chunks_can_be_told_from_a_cut() {
     lab.append("a");
     let server = Server::ours(&lab.directory);
     let mut answer = Vec::new();
-    let mut client = server.send("GET /fields/MESSAGE HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut client = server.send("GET /fields/MESSAGE HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.read_to_end(&mut answer).expect("a whole answer");
     let (_, head, body) = split(&answer);
     assert!(head.contains("Transfer-Encoding: chunked"), "{head}");
     assert_eq!(body, b"2\r\na\n\r\n0\r\n\r\n");
     let mut answer = Vec::new();
-    let mut client = server.send("HEAD /entries HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut client = server.send("HEAD /entries HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.read_to_end(&mut answer).expect("a whole answer");
     assert_eq!(split(&answer).2, b"", "a head alone");
+}
+
+/// A web page that gives its own name the address of this machine reads nothing.
+#[test]
+fn who_asks_by_the_name_of_another_machine_is_refused() {
+    let mut lab = Lab::new("gateway-host");
+    lab.append("a");
+    let server = Server::ours(&lab.directory);
+    for (host, expected) in [("127.0.0.1:19531", 200), ("[::1]", 200), ("evil.example:19531", 421)]
+    {
+        let (status, _, body) = server.get("/fields/MESSAGE", &format!("Host: {host}\r\n"));
+        assert_eq!((status, body == b"a\n"), (expected, expected == 200), "{host}");
+    }
 }
 
 #[test]

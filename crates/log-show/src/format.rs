@@ -116,6 +116,8 @@ pub struct Printer {
     pub columns: Option<usize>,
     /// Fields to print; all when empty.
     pub fields: Vec<String>,
+    /// A terminal shows it: what senders wrote must not steer it, in no mode.
+    pub for_terminal: bool,
     /// Texts that explain messages, in outputs for people.
     pub catalog: Option<Catalog>,
     /// When the entry before was sent.
@@ -125,9 +127,9 @@ pub struct Printer {
 impl Printer {
     /// All fields, with nothing explained and what is not printable left out.
     pub fn new(mode: Mode, zone: TimeZone) -> Printer {
-        let (all, no_hostname, fields) = (false, false, Vec::new());
+        let (all, no_hostname, for_terminal, fields) = (false, false, false, Vec::new());
         let (columns, catalog, before) = (None, None, None);
-        Printer { mode, zone, all, no_hostname, columns, fields, catalog, before }
+        Printer { mode, zone, all, no_hostname, columns, fields, for_terminal, catalog, before }
     }
 
     /// Appends an entry.
@@ -308,7 +310,10 @@ impl Printer {
             _ => entry.get(name),
         };
         for value in fields.into_iter().filter_map(value) {
-            out.extend_from_slice(value);
+            match self.for_terminal && !self.all {
+                true => put_visible(value, out),
+                false => out.extend_from_slice(value),
+            }
             out.push(b'\n');
         }
     }
@@ -460,9 +465,45 @@ pub fn print_bytes(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[power as usize - 1])
 }
 
+/// A text whose control characters are written out, but for tabs and ends of lines: `\u{1b}`.
+fn put_visible(value: &[u8], out: &mut Vec<u8>) {
+    for part in value.utf8_chunks() {
+        for character in part.valid().chars() {
+            match character {
+                '\n' | '\t' => out.push(character as u8),
+                _ if character.is_control() => {
+                    out.extend(character.escape_default().to_string().bytes())
+                }
+                _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        part.invalid().iter().for_each(|byte| out.extend(byte.escape_ascii()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `-o cat` gives the text as it is, but not to a terminal.
+    #[test]
+    fn a_text_alone_does_not_steer_a_terminal() {
+        let text = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2J ä\r";
+        let fields = [("MESSAGE", text)].into_iter().collect();
+        let (sequence, stamp, context) = Default::default();
+        let entry = Entry { sequence, seqnum: 1, stamp, context, fields };
+        let printed = |for_terminal: bool, all: bool| {
+            let plain = Printer::new(Mode::Cat, TimeZone::UTC);
+            let mut out = Vec::new();
+            Printer { for_terminal, all, ..plain }.put(&entry, &mut out);
+            String::from_utf8(out).expect("UTF-8")
+        };
+        let as_it_is = format!("{text}\n");
+        assert_eq!(printed(false, false), as_it_is);
+        assert_eq!(printed(true, true), as_it_is, "--all");
+        let visible = "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2J ä\\r\n";
+        assert_eq!(printed(true, false), visible);
+    }
 
     #[test]
     fn lines_end_without_returns() {

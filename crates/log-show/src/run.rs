@@ -1,6 +1,6 @@
 //! Carries the options out.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -153,6 +153,7 @@ impl<'a> Show<'a> {
             all: args.all,
             no_hostname: args.no_hostname,
             columns: args.columns,
+            for_terminal: std::io::stdout().is_terminal(),
             fields: args.output_fields.iter().filter(|name| !name.is_empty()).cloned().collect(),
             catalog: args.catalog.then(|| Catalog::read(args.root())),
             ..Printer::new(mode, args.zone())

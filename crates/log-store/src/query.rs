@@ -14,6 +14,7 @@
 //! searches texts, [`source`] makes logs and segments look alike, `stream` walks them.
 
 mod cursor;
+mod distinct;
 pub mod expr;
 mod grep;
 pub mod matches;
@@ -36,6 +37,7 @@ pub use union::Union;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::Files;
+pub use crate::query::distinct::DistinctValues;
 use crate::query::source::Source;
 
 use crate::store::names::{Catalogue, FileName};
@@ -189,9 +191,24 @@ impl Journal {
 
     /// Every different value of a field, and the damage met on the way.
     pub fn values(&self, field: &[u8]) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
-        let mut values = BTreeSet::new();
-        let damage = self.each(|source, damage| source.values(field, &mut values, damage))?;
-        Ok((values, damage))
+        self.values_within(field, usize::MAX)
+    }
+
+    /// The same, of at most so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when there are more.
+    pub fn values_within(
+        &self,
+        field: &[u8],
+        bytes_max: usize,
+    ) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
+        let mut values = DistinctValues::new(bytes_max);
+        let damage = self.each(|source, damage| {
+            source.values(field, &mut values, damage)?;
+            values.check()
+        })?;
+        Ok((values.into_set()?, damage))
     }
 
     /// Every field name that occurs, and the damage met on the way.

@@ -17,6 +17,7 @@ pub(crate) mod fair_queue;
 pub(crate) mod file_identity;
 pub(crate) mod first_boot;
 pub(crate) mod heartbeat;
+pub(crate) mod hidden_processes;
 pub(crate) mod host;
 pub(crate) mod inherited;
 pub(crate) mod locale;

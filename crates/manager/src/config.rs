@@ -14,4 +14,5 @@ pub(crate) mod generators;
 pub(crate) mod install;
 pub mod loader;
 pub(crate) mod snapshot;
+pub(crate) mod transient;
 pub(crate) mod unit_files;

@@ -22,4 +22,5 @@ pub(crate) mod restarts;
 pub(crate) mod server;
 pub(crate) mod timers;
 mod top;
+pub(crate) mod user_lookup;
 pub(crate) mod why;

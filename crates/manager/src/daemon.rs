@@ -41,6 +41,7 @@ mod stored_fds;
 mod sweep;
 pub(crate) mod tasks;
 mod timers;
+mod transient;
 mod triggers;
 mod turn;
 mod unit_faults;

@@ -260,6 +260,11 @@ impl Options {
         self.runtime_dir.join("warren/fleet")
     }
 
+    /// Where nss-systemd asks for users that were made for a run: the name is that of the service.
+    pub fn user_lookup_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/userdb/io.systemd.DynamicUser")
+    }
+
     /// Where systemd's own clients connect.
     pub fn private_socket(&self) -> PathBuf {
         self.runtime_dir.join("systemd/private")

@@ -8,4 +8,5 @@ pub(crate) mod accept;
 pub(crate) mod deferred;
 pub(crate) mod flush;
 pub(crate) mod opening;
+pub(crate) mod shortage;
 pub(crate) mod sockets;

@@ -4,6 +4,7 @@
 //! Must not: know the log daemon or the device daemon.
 //! Thread: the loop; `users` and `environment_files` have workers look things up.
 
+pub(crate) mod dynamic_names;
 pub(crate) mod environment_files;
 pub(crate) mod filters;
 pub(crate) mod helpers;

@@ -5,6 +5,7 @@ mod lab;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use lab::{Machine, ask, read_answer, send_call, until};
 use serde_json::json;
@@ -205,4 +206,22 @@ fn a_signal_that_is_asked_for_meets_all_processes_of_each_of_many_units() {
         let both = || (m.lines(&n.to_string()).len() == 2).then_some(());
         lab::until("parent and child have had it", both);
     }
+}
+
+/// Who may not see the processes of others in /proc does not see them here either.
+#[test]
+fn command_lines_are_hidden_from_users_where_proc_hides_them() {
+    let units = [("talks.service", "[Service]\nExecStart=@P stay secret")];
+    let Some(m) = Machine::start("hidden-processes", &units) else { return };
+    m.expect_job("start", "talks.service", "done");
+    let shown = |client: &UnixStream| {
+        let status =
+            ask(client, "Status", &json!({"unit": "talks.service"})).expect("it is served");
+        status["parameters"]["processes"][0]["command"].to_string()
+    };
+    let (root, other) = (m.connect().expect("it listens"), m.connect_as_other());
+    assert!(shown(&other).contains("secret"));
+    m.run(&["mount", "-o", "remount,hidepid=2", "/proc"]).expect("the kernel can");
+    assert_eq!(shown(&other), "\"[hidden by hidepid=]\"");
+    assert!(shown(&root).contains("secret"));
 }

@@ -255,6 +255,88 @@ fn a_socket_that_init_cannot_keep_does_not_listen() {
     m.wait_for("a.socket", "active/listening");
 }
 
+/// A manager that may open no more than so many files, where not even root can raise it.
+struct Limited(std::path::PathBuf);
+
+impl Limited {
+    fn new(name: &str, files: u32) -> Limited {
+        let wrapper = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        let program = env!("CARGO_BIN_EXE_warrend");
+        // It raises its limit as far as the kernel lets it: `fs.nr_open` is of all, so it is the right to that is taken.
+        let script = format!(
+            "ulimit -S -n {files} && ulimit -H -n {files} && \
+             exec setpriv --bounding-set=-sys_resource {program} \"$@\""
+        );
+        lab::install_script(&wrapper, &script);
+        Limited(wrapper)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// More sockets than the manager may have descriptors: some listen, the others say why not, and everything else goes
+/// on: the boot, root's orders, what tells of itself, what is stopped, the next manager.
+#[test]
+fn sockets_beyond_the_limit_fail_with_a_reason_and_nothing_else_does() {
+    const SOCKETS: usize = 300;
+    let name = "short-sockets";
+    let limited = Limited::new(name, 240);
+    let manager = format!("--manager={}", limited.0.display());
+    let sockets: Vec<String> = (0..SOCKETS).map(|n| format!("s{n}.socket")).collect();
+    let listens: Vec<String> =
+        (0..SOCKETS).map(|n| format!("[Socket]\nListenStream=/run/s{n}")).collect();
+    let target = format!("[Unit]\nWants={}\nRequires=basic.target", sockets.join(" "));
+    let services: Vec<String> = (0..SOCKETS).map(|n| format!("s{n}.service")).collect();
+    let ready = "[Service]\nType=notify\nTimeoutStartSec=60\nExecStart=@P ready stay";
+    let mut units = vec![("default.target", &*target), ("ready.service", ready)];
+    units.extend(sockets.iter().zip(&listens).map(|(name, text)| (&**name, &**text)));
+    units.extend(services.iter().map(|name| (&**name, STAYS)));
+    let Some(m) = Machine::start_with(name, &units, &[&manager]) else { return };
+    until("the boot is over", || m.console().contains("startup finished").then_some(()));
+    let listed = m.call("List", &json!({"patterns": ["s*.socket"]}));
+    let listed = listed["units"].as_array().cloned().unwrap_or_default();
+    let count = |active: &str| listed.iter().filter(|unit| unit["active"] == active).count();
+    let (up, failed) = (count("active"), count("failed"));
+    assert_eq!(up + failed, SOCKETS, "{listed:?}");
+    // A quarter of what it may open is kept, and its own work takes some.
+    assert!((60..=180).contains(&up), "{up} listen");
+    let console = m.console();
+    let told: Vec<&str> = console
+        .lines()
+        .filter(|line| line.contains("more file descriptors than there are"))
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let needed = format!("wanted {failed} more");
+    assert!(told[0].contains(&needed) && told[0].contains(&format!("At least {}", 240 + failed)));
+    let lost = listed.iter().find(|unit| unit["active"] == "failed").expect("there are such");
+    let lost = lost["name"].as_str().expect("a name").to_owned();
+    let status = m.status(&lost);
+    assert_eq!(status["reason"]["code"], "WR-0052", "{status}");
+    assert!(status.to_string().contains("no file descriptor is left for it"), "{status}");
+    assert!(!m.inside(&format!("/run/{}", lost.trim_end_matches(".socket"))).exists());
+    // As many services as there are sockets: what each costs the manager is not taken from the reserve.
+    let all: Vec<&str> = services.iter().map(String::as_str).collect();
+    for unit in &all[..150] {
+        m.expect_job("start", unit, "done");
+    }
+    m.expect_job("start", "ready.service", "done");
+    assert!(m.kill_manager());
+    m.expect_job("restart", "ready.service", "done");
+    m.expect_job("stop", all[0], "done");
+    assert_eq!(m.status(&lost)["active"], "failed");
+    // Where others give some back it listens.
+    let listening = listed.iter().filter(|unit| unit["active"] == "active");
+    for unit in listening.filter_map(|unit| unit["name"].as_str()).take(60) {
+        m.expect_job("stop", unit, "done");
+    }
+    all[1..150].iter().for_each(|unit| m.expect_job("stop", unit, "done"));
+    m.expect_job("start", &lost, "done");
+}
+
 /// The kernel reports of no group that is not watched: whoever is left there is looked for as processes end.
 #[test]
 fn who_is_left_is_waited_for_without_watches() {
@@ -291,6 +373,69 @@ fn who_is_left_is_waited_for_without_watches() {
         m.wait_for("deaf.service", "inactive/dead");
         drop(m);
         let _ = std::fs::remove_file(&wrapper);
+    }
+}
+
+/// The tree may have no more groups: who needs one fails and says so, and who has one is stopped.
+#[test]
+fn a_service_for_which_there_is_no_cgroup_says_so() {
+    let units = [("a.service", STAYS), ("b.service", STAYS)];
+    let Some(m) = Machine::start("short-groups", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    let most = m.cgroup_directory().join("cgroup.max.descendants");
+    std::fs::write(&most, "0").expect("the kernel takes it");
+    m.expect_job("start", "b.service", "failed");
+    let status = m.status("b.service");
+    assert_eq!(status["reason"]["code"], "WR-0052", "{status}");
+    m.expect_job("stop", "a.service", "done");
+    assert!(m.kill_manager());
+    assert_eq!(m.state("b.service"), "failed/failed");
+    std::fs::write(&most, "max").expect("the kernel takes it");
+    m.expect_job("start", "b.service", "done");
+}
+
+/// Nothing can be written to /run, for want of bytes or of files: what needs a file there fails, all else goes on.
+#[test]
+fn a_full_run_directory_fails_what_needs_it_and_nothing_else() {
+    let directory = "[Service]\nRuntimeDirectory=d\nExecStart=@P stay";
+    for (kind, fill) in [
+        ("bytes", "mount -o remount,size=64k /run; cat /dev/zero > /run/full; true"),
+        (
+            "inodes",
+            "mount -o remount,nr_inodes=$(($(find /run -xdev | wc -l) + 20)) /run; \
+                    n=0; while touch /run/full$n; do n=$((n + 1)); done; true",
+        ),
+    ] {
+        let units = [
+            ("a.service", STAYS),
+            ("b.service", STAYS),
+            ("d.service", directory),
+            ("s.socket", "[Socket]\nListenStream=/run/s"),
+            ("s.service", STAYS),
+        ];
+        let Some(m) = Machine::start(&format!("short-run-{kind}"), &units) else { return };
+        m.expect_job("start", "a.service", "done");
+        m.run(&["sh", "-c", fill]).expect("it is filled");
+        m.expect_job("start", "b.service", "done");
+        m.expect_job("stop", "a.service", "done");
+        let status = m.status("b.service");
+        assert_eq!(status["active"], "active", "{kind}: {status}");
+        if kind == "inodes" {
+            m.job("start", "d.service");
+            m.wait_for("d.service", "failed/failed");
+            let said = m.status("d.service").to_string();
+            assert!(said.contains("No space left on device"), "{said}");
+            m.job("start", "s.socket");
+            m.wait_for("s.socket", "failed/failed");
+            let said = m.status("s.socket").to_string();
+            assert!(said.contains("No space left on device"), "{said}");
+        }
+        assert!(m.kill_manager());
+        m.expect_job("start", "a.service", "done");
+        assert_eq!(m.state("b.service"), "active/running");
+        m.run(&["sh", "-c", "rm /run/full*"]).expect("there is room again");
+        m.expect_job("start", "d.service", "done");
+        m.expect_job("start", "s.socket", "done");
     }
 }
 
@@ -341,6 +486,12 @@ fn without_threads_a_reload_of_many_files_ends_nobody() {
     assert_eq!(status["parameters"]["description"], "other", "{status}");
     let dry = said(&client, "ReloadConfiguration", &json!({"dry_run": true})).to_string();
     assert!(dry.contains("many2999.service"), "all are looked at");
+    // Who has a thread is served by it, services are processes of the helpers, and who comes now is told why not.
+    let job = said(&client, "Job", &json!({"type": "start", "unit": "a.service"}));
+    assert_eq!(job["parameters"]["result"], "done", "{job}");
+    let other = m.connect().expect("it listens");
+    let refused = ask(&other, "Totals", &json!({})).expect("it is answered").to_string();
+    assert!(refused.contains("no thread for it"), "{refused}");
     bound.write("pids.max", "max");
     let all = said(&client, "ReloadConfiguration", &json!({}));
     assert!(all["error"].is_null(), "{all}");

@@ -215,6 +215,31 @@ const LOOKS: &[Look] = &[
         script: "ls -A /tmp /var/tmp; stat -f -c %%T /tmp; stat -c %%a /tmp",
         finds: "/tmp:\n\n/var/tmp:\ntmpfs\n1777\n",
     },
+    Look {
+        name: "dynamic",
+        settings: "DynamicUser=yes\nStateDirectory=dyn dynd/sub:dyn-link\nRuntimeDirectory=dynrun\n\
+                   ProtectSystem=no\nProtectHome=no\nPrivateTmp=no\nNoNewPrivileges=no",
+        script: "u=$$(id -u); [ $$u -ge 61184 ] && [ $$u -le 65519 ] && echo in range; id -g | grep -c ^$$u$$; \
+                 echo $$USER $$LOGNAME $${HOME-no home} $${SHELL-no shell}; ls -A /tmp /var/lib/private; \
+                 stat -c '%%a %%F' /var/lib/dyn /var/lib/dyn-link /var/lib/private; w /etc /root $$STATE_DIRECTORY /run/dynrun; \
+                 [ $$(stat -L -c %%u /var/lib/dyn) = $$u ] && touch /var/lib/dyn/f /var/lib/dyn-link/g && echo made; \
+                 grep -E '^(NoNewPrivs|Groups)' /proc/self/status | grep -c -e 'NoNewPrivs:.1' -e $$u; chmod u+s /tmp 2>/dev/null || echo no suid",
+        finds: "in range\n1\ndynamic dynamic no home no shell\n/tmp:\n\n/var/lib/private:\ndyn\ndynd\n\
+                777 symbolic link\n777 symbolic link\n755 directory\n/etc ro\n/root ro\n\
+                /var/lib/dyn:/var/lib/dynd/sub none\n/run/dynrun rw\nmade\n2\nno suid\n",
+    },
+    Look {
+        name: "dynamic-static",
+        settings: "DynamicUser=yes\nUser=daemon\nGroup=no-such-group-yet",
+        script: "id -un; id -g | grep -c ^6; touch /tmp/here && echo tmp",
+        finds: "daemon\n1\ntmp\n",
+    },
+    Look {
+        name: "dynamic-wrong",
+        settings: "DynamicUser=yes\nUser=shadow",
+        script: "id",
+        finds: "",
+    },
 ];
 
 fn unit(look: &Look) -> String {
@@ -290,4 +315,73 @@ fn what_a_run_has_of_its_own_outlives_the_manager() {
     let left = std::fs::read_dir(m.inside("/tmp")).expect("it is there").flatten();
     let left = left.filter(|e| e.file_name().to_string_lossy().starts_with("systemd-private-"));
     assert_eq!(left.count(), 0);
+}
+
+/// Numbers of users that are made for runs, by what the manager tells name services.
+fn dynamic_users(m: &Machine) -> Vec<(String, u64)> {
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    let directory = std::fs::File::open(m.inside("/run/systemd/userdb")).expect("it is there");
+    // The whole path has no room in an address.
+    let path = format!("/proc/self/fd/{}/io.systemd.DynamicUser", directory.as_raw_fd());
+    let mut stream = std::os::unix::net::UnixStream::connect(path).expect("it listens");
+    let call = br#"{"method":"io.systemd.UserDatabase.GetUserRecord","more":true,
+                    "parameters":{"service":"io.systemd.DynamicUser"}}"#;
+    stream.write_all(&[call, &b"\0"[..]].concat()).expect("sent");
+    stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("answers");
+    let answers = text.split_terminator('\0').map(|text| {
+        let answer: serde_json::Value = serde_json::from_str(text).expect("an answer");
+        answer["parameters"]["record"].clone()
+    });
+    let records = answers.filter(|record| record.is_object());
+    let told = |record: serde_json::Value| {
+        let name = record["userName"].as_str().expect("a name").to_owned();
+        (name, record["uid"].as_u64().expect("a number"))
+    };
+    records.map(told).collect()
+}
+
+/// Its number is the same for all of its processes and for other units of the name, is told to name services, and is
+/// free when the last unit of the name ends; what it leaves is removed, or waits where no other user gets to.
+#[test]
+fn a_user_is_made_for_a_run_and_outlives_the_manager() {
+    let unit = "[Service]\nDynamicUser=yes\nUser=maker\nStateDirectory=maker\nExecStart=@P stay\n\
+                ExecStartPre=/bin/sh -c 'id -u >/var/lib/maker/id; touch /dev/shm/of-maker; ipcmk -M 4096 >/dev/null'\n\
+                ExecReload=/bin/sh -c 'id -u | cmp - /var/lib/maker/id'\n";
+    let same = "[Service]\nDynamicUser=yes\nUser=maker\nExecStart=@P stay\n";
+    let plain = "[Service]\nType=oneshot\nStateDirectory=maker\n\
+                 ExecStart=/bin/sh -c 'test -f /var/lib/maker/id && test ! -L /var/lib/maker'\n";
+    let units = [("one.service", unit), ("two.service", same), ("plain.service", plain)];
+    let Some(m) = Machine::start("views-user", &units) else { return };
+    own_tmp(&m);
+    m.run(&["mount", "-t", "tmpfs", "none", "/var/lib"]).expect("mounted");
+    m.run(&["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"]).expect("mounted");
+    assert_eq!(dynamic_users(&m), []);
+    m.expect_job("start", "one.service", "done");
+    let users = dynamic_users(&m);
+    let [(name, number)] = &users[..] else { panic!("{users:?}") };
+    assert_eq!(name, "maker");
+    assert!((61184..=65519).contains(number), "{number}");
+    assert!(m.kill_manager());
+    m.expect_job("reload", "one.service", "done");
+    assert_eq!(dynamic_users(&m), users);
+    m.expect_job("start", "two.service", "done");
+    assert_eq!(dynamic_users(&m), users);
+    let objects = || {
+        let memory = m.run(&["cat", "/proc/sysvipc/shm"]).expect("it can be read");
+        let files = std::fs::read_dir(m.inside("/dev/shm")).expect("it is there").count();
+        (memory.lines().count() - 1, files)
+    };
+    assert_eq!(objects(), (1, 1));
+    m.expect_job("stop", "one.service", "done");
+    assert_eq!((dynamic_users(&m), objects()), (users, (1, 1)));
+    m.expect_job("stop", "two.service", "done");
+    assert_eq!((dynamic_users(&m), objects()), (Vec::new(), (0, 0)));
+    let mode = m.run(&["stat", "-c", "%a", "/var/lib/private"]).expect("it is there");
+    assert_eq!(mode.trim(), "700");
+    m.expect_job("start", "plain.service", "done");
+    m.expect_job("start", "one.service", "done");
+    assert_eq!(dynamic_users(&m).len(), 1);
 }

@@ -197,6 +197,7 @@ fn named_effects(run: &UnitRun) -> usize {
             TypeState::Automount(Automount::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Timer(Timer::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Path(Path::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Scope(Scope::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Slice(Slice::Asked(_)) => 1,
             _ => 0,
         }
@@ -497,7 +498,8 @@ fn left_directory(world: &World, definition: &Definition) -> Option<String> {
         return None;
     }
     let paths = config.exec.runtime_directory.paths.iter();
-    let mut left = paths.map(|directory| format!("/run/{}", directory.path));
+    let place = |path: &str| config.exec.runtime_directory_place(path);
+    let mut left = paths.map(|directory| format!("/run/{}", place(&directory.path)));
     let is_left = |path: &String| {
         let makers = world.kernel.directories.get(path);
         makers.is_some_and(|makers| makers.keys().eq([&unit]))

@@ -10,13 +10,17 @@ mod bus;
 pub mod clock;
 mod mounts;
 pub mod paths;
+mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use warren_core::model::dynamic_user::DynamicUser;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::leftover::Trace;
 use warren_core::model::process::ExitStatus;
-use warren_core::protocol::event::{Done, Effect, Event, KillTarget, Notify, Spawn, Verdict};
+use warren_core::protocol::event::{
+    Done, Effect, Event, KillTarget, NamesFound, Notify, Spawn, Verdict,
+};
 use warren_core::settings::TypeSettings;
 use warren_unit::config::{Command, Condition, UnitSection};
 
@@ -81,6 +85,8 @@ pub struct Process {
     stubborn: bool,
     held: bool,
     reloads: bool,
+    /// Who it runs as, if that was made for the run.
+    user: Option<Box<DynamicUser>>,
 }
 
 /// A socket unit's open sockets.
@@ -152,6 +158,8 @@ pub struct Kernel {
     exits_told: usize,
     /// The unit of every process that ever was.
     groups_of: BTreeMap<u32, UnitId>,
+    /// Processes of other programs that no scope has taken in yet.
+    outside: BTreeMap<u32, Vec<Step>>,
     /// How often programs of a unit have given orders.
     orders: BTreeMap<UnitId, u32>,
     /// Runtime directories that are there, with the units that made them and the run of each.
@@ -167,6 +175,8 @@ pub struct Kernel {
     pub wall: clock::WallClock,
     /// What path units watch.
     pub paths: BTreeMap<UnitId, paths::Watched>,
+    /// Numbers of users that nobody else had when units asked.
+    pub free_numbers: BTreeMap<UnitId, BTreeSet<u32>>,
     /// What was found wrong, by the name of the check.
     pub wrong: Vec<String>,
 }
@@ -200,6 +210,7 @@ impl Kernel {
             exits: Vec::new(),
             exits_told: 0,
             groups_of: BTreeMap::new(),
+            outside: BTreeMap::new(),
             orders: BTreeMap::new(),
             directories: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -208,6 +219,7 @@ impl Kernel {
             accepted: 0,
             wall: clock::WallClock::default(),
             paths: BTreeMap::new(),
+            free_numbers: BTreeMap::new(),
             wrong: Vec::new(),
         }
     }
@@ -275,10 +287,12 @@ impl Kernel {
                 | Effect::ClearAway { .. }
                 | Effect::Spawn(..)
                 | Effect::MakeCgroup { .. }
+                | Effect::AttachProcesses { .. }
                 | Effect::Listen { .. }
                 | Effect::Mount { .. }
                 | Effect::Unmount { .. }
                 | Effect::SetTrap { .. }
+                | Effect::LookUpNames { .. }
                 | Effect::LookUpTimer { .. }
                 | Effect::WatchPaths { .. }
                 | Effect::LookAtPaths { .. }
@@ -307,11 +321,16 @@ impl Kernel {
                 let done = self.conditions(&section);
                 self.answer(id, done);
             }
+            Effect::LookUpNames { id, unit, user } => {
+                let found = self.look_up_names(unit, &user);
+                self.answer(id, Done::Names(found));
+            }
             Effect::Spawn(id, spawn) => self.spawn(id, *spawn),
             Effect::MakeCgroup { id, .. } => {
                 let done = self.works(self.faults.cgroup);
                 self.answer(id, done);
             }
+            Effect::AttachProcesses { id, unit, pids, .. } => self.attach(id, unit, &pids),
             Effect::Listen { id, unit, .. } => self.listen(id, unit),
             Effect::Mount { id, unit, remount, .. } => self.mount(id, unit, remount),
             Effect::Unmount { id, unit, .. } => self.unmount(id, unit),
@@ -435,7 +454,49 @@ impl Kernel {
         }
     }
 
+    /// The user database has some of the names, and some of the numbers for others.
+    fn look_up_names(&mut self, unit: UnitId, user: &DynamicUser) -> NamesFound {
+        let mut found = NamesFound::default();
+        let mut free = BTreeSet::new();
+        for of in user.names() {
+            if self.random.chance(self.faults.condition) {
+                found.taken.extend(of.given());
+            } else if self.random.chance(self.faults.condition) {
+                found.known.push(of.name.clone());
+            } else {
+                free.extend(of.given());
+            }
+        }
+        self.free_numbers.insert(unit, free);
+        found
+    }
+
     // ---- processes ----
+
+    /// `dynamic-user`: a number is of one name at a time, and of nobody else's.
+    fn check_user(&mut self, spawn: &Spawn) {
+        let is_asked = match &spawn.settings.own {
+            TypeSettings::Service(config) => config.exec.dynamic_user,
+            _ => false,
+        };
+        if is_asked && spawn.dynamic_user.is_none() {
+            self.wrong.push("dynamic-user: a unit runs as nobody".to_owned());
+        }
+        let Some(user) = &spawn.dynamic_user else { return };
+        for of in user.names() {
+            let Some(number) = of.given() else { continue };
+            let is_other = |process: &Process| {
+                let others = process.user.iter().flat_map(|other| other.names());
+                let mut same = others.filter(|other| other.given() == Some(number));
+                same.any(|other| other.name != of.name)
+            };
+            let free = self.free_numbers.get(&spawn.unit);
+            let is_free = free.is_some_and(|free| free.contains(&number));
+            if !is_free || self.processes.values().any(is_other) {
+                self.wrong.push(format!("dynamic-user: {number} is not {} alone", of.name));
+            }
+        }
+    }
 
     fn spawn(&mut self, id: EffectId, spawn: Spawn) {
         let command = command_of(&spawn);
@@ -451,7 +512,11 @@ impl Kernel {
         }
         let steps = command.map(program::steps).unwrap_or_default();
         self.make_directories(&spawn);
+        self.check_user(&spawn);
         let pid = self.new_process(spawn.unit, steps);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.user = spawn.dynamic_user.clone();
+        }
         if spawn.main {
             self.connections.remove(&spawn.unit);
         }
@@ -466,7 +531,7 @@ impl Kernel {
     fn remove(&mut self, id: EffectId, unit: UnitId, trace: &Trace) {
         let path = match trace {
             Trace::Directory(path) => path,
-            Trace::Terminal(_) => return,
+            Trace::Terminal(_) | Trace::Ipc(_) => return,
             Trace::File(_) | Trace::Link(_) => {
                 self.pid_files.remove(&unit);
                 return;
@@ -486,7 +551,8 @@ impl Kernel {
         let TypeSettings::Service(config) = &spawn.settings.own else { return };
         let run = self.run_of(spawn.unit);
         for directory in &config.exec.runtime_directory.paths {
-            let makers = self.directories.entry(format!("/run/{}", directory.path)).or_default();
+            let place = config.exec.runtime_directory_place(&directory.path);
+            let makers = self.directories.entry(format!("/run/{place}")).or_default();
             makers.insert(spawn.unit, run);
         }
     }
@@ -494,13 +560,24 @@ impl Kernel {
     fn new_process(&mut self, unit: UnitId, steps: Vec<Step>) -> u32 {
         self.last_pid += 1;
         let pid = self.last_pid;
-        let process =
-            Process { unit, steps, next: 0, stubborn: false, held: false, reloads: false };
+        self.begin_process(pid, unit, steps);
+        pid
+    }
+
+    fn begin_process(&mut self, pid: u32, unit: UnitId, steps: Vec<Step>) {
+        let process = Process {
+            unit,
+            steps,
+            next: 0,
+            stubborn: false,
+            held: false,
+            reloads: false,
+            user: None,
+        };
         self.processes.insert(pid, process);
         self.groups_of.insert(pid, unit);
         let delay = if self.random.chance(self.faults.overtake) { 0 } else { MS };
         self.later(delay, Happening::Step(pid));
-        pid
     }
 
     fn freeze(&mut self, unit: UnitId, frozen: bool) {

@@ -74,6 +74,11 @@ pub fn steps(command: &Command) -> Vec<Step> {
     command.argv.iter().skip(1).filter_map(|word| step(word)).collect()
 }
 
+/// The steps of a program that words name.
+pub fn steps_of(words: &str) -> Vec<Step> {
+    words.split_ascii_whitespace().filter_map(step).collect()
+}
+
 fn step(word: &str) -> Option<Step> {
     let (verb, rest) = word.split_once(':').unwrap_or((word, ""));
     let number = || rest.parse::<u64>().ok();

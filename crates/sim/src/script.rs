@@ -27,6 +27,7 @@ use warren_unit::{Relation, UnitName};
 
 use crate::faults::Faults;
 use crate::kernel::clock;
+use crate::program;
 use crate::units::UnitTexts;
 use crate::world::World;
 
@@ -59,6 +60,10 @@ pub enum Action {
     Kill(String, i32),
     /// `freeze UNIT` and `thaw UNIT`
     Freeze(String, bool),
+    /// `scope UNIT STEPS`: a program starts a process, and the scope that holds it.
+    Scope(String, String),
+    /// `abandon UNIT`: the program looks after it no longer.
+    Abandon(String),
     /// `reset-failed UNIT`
     ResetFailed(String),
     /// `mark UNIT maintenance` or `mark UNIT degraded`
@@ -119,6 +124,8 @@ impl Action {
             "kill" => Action::Kill(unit()?, second.trim().parse().ok()?),
             "freeze" => Action::Freeze(unit()?, true),
             "thaw" => Action::Freeze(unit()?, false),
+            "scope" => Action::Scope(unit()?, second.trim().to_owned()),
+            "abandon" => Action::Abandon(unit()?),
             "reset-failed" => Action::ResetFailed(unit()?),
             "mark" => Action::Mark(unit()?, marked(second.trim())?),
             "mend" => Action::Mend(unit()?),
@@ -185,6 +192,16 @@ impl Action {
             Action::Freeze(name, frozen) => {
                 let Some(unit) = unit(world, name) else { return };
                 world.request(Request::Freeze { unit, frozen: *frozen });
+            }
+            Action::Scope(name, steps) => {
+                let Some(unit) = unit(world, name) else { return };
+                let pid = world.kernel.start_outside(program::steps_of(steps));
+                let (mode, pids) = (JobMode::Fail, Box::from([pid]));
+                world.request(Request::StartScope { unit, mode, pids });
+            }
+            Action::Abandon(name) => {
+                let Some(unit) = unit(world, name) else { return };
+                world.request(Request::AbandonScope(unit));
             }
             Action::ResetFailed(name) => {
                 let unit = unit(world, name);
@@ -290,6 +307,8 @@ impl fmt::Display for Action {
             Action::Kill(unit, signal) => write!(f, "kill {unit} {signal}"),
             Action::Freeze(unit, true) => write!(f, "freeze {unit}"),
             Action::Freeze(unit, false) => write!(f, "thaw {unit}"),
+            Action::Scope(unit, steps) => write!(f, "scope {unit} {steps}"),
+            Action::Abandon(unit) => write!(f, "abandon {unit}"),
             Action::ResetFailed(unit) => write!(f, "reset-failed {unit}"),
             Action::Mark(unit, marked) => write!(f, "mark {unit} {}", marked.as_str()),
             Action::Mend(unit) => write!(f, "mend {unit}"),

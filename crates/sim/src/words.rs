@@ -66,6 +66,9 @@ impl World {
                 format!("spawn {} {:?}[{}] {whom}", name(&spawn.unit), spawn.list, spawn.index)
             }
             Effect::MakeCgroup { unit, .. } => format!("make cgroup {}", name(unit)),
+            Effect::AttachProcesses { unit, pids, .. } => {
+                format!("attach {} processes to {}", pids.len(), name(unit))
+            }
             Effect::LimitGroup { unit, .. } => format!("limit group of {}", name(unit)),
             Effect::Listen { unit, .. } => format!("listen {}", name(unit)),
             Effect::Mount { unit, remount: false, .. } => format!("mount {}", name(unit)),
@@ -91,6 +94,7 @@ impl World {
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
             }
+            Effect::LookUpNames { unit, .. } => format!("look up who {} runs as", name(unit)),
             Effect::LookUpTimer { unit, .. } => format!("look up files of {}", name(unit)),
             Effect::StampTimer { unit, .. } => format!("stamp {}", name(unit)),
             Effect::WatchPaths { unit, .. } => format!("watch paths of {}", name(unit)),
@@ -134,6 +138,9 @@ impl World {
                 let names: Vec<&str> = units.iter().map(|u| self.name(*u)).collect();
                 let how = if *is_kept { "opened" } else { "broken" };
                 format!("circle {} {how} at {}", names.join(" "), self.name(*at))
+            }
+            Notice::RequestStop(unit) => {
+                format!("ask the controller of {} to end it", self.name(*unit))
             }
             Notice::Log { unit, reason, detail } => {
                 format!("log {}: {:?} {detail}", self.name(*unit), reason.code)

@@ -29,13 +29,78 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     groups::draw(&mut plan);
     draw_freezing(&mut plan);
     draw_directories(&mut plan);
+    draw_users(&mut plan);
     draw_paths(&mut plan);
     draw_datagrams(&mut plan);
     draw_names_on_the_bus(&mut plan);
     draw_soft_reboot(&mut plan);
     draw_timers(&mut plan);
     draw_end_without_stops(&mut plan);
+    draw_scopes(&mut plan);
     plan
+}
+
+/// What processes do that scopes hold.
+const SCOPE_PROGRAMS: &[&str] = &[
+    "run",
+    "run",
+    "sleep:500",
+    "orphan sleep:100",
+    "stubborn run",
+    "stubborn orphan sleep:50",
+    "sleep:300 oom",
+    "",
+];
+
+const SCOPE_WAYS: &[&str] = &[
+    "TimeoutStopSec=2",
+    "RuntimeMaxSec=3",
+    "OOMPolicy=continue",
+    "OOMPolicy=kill",
+    "KillMode=mixed",
+    "KillMode=none",
+    "SendSIGKILL=no",
+    "FinalKillSignal=SIGQUIT",
+    "SendSIGHUP=yes",
+];
+
+/// Of five plans one has a scope: by chance of its own.
+fn draw_scopes(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x0073_636f_7065);
+    if !random.chance(200) || plan.actions.is_empty() {
+        return;
+    }
+    let names: Vec<UnitName> = plan.units.names().cloned().collect();
+    let mut text = "[Unit]\nDefaultDependencies=no\n".to_owned();
+    for relation in ["BindsTo", "After", "Conflicts"] {
+        let other = random.pick(&names);
+        if random.chance(200) && !other.as_str().contains('@') {
+            text += &format!("{relation}={other}\n");
+        }
+    }
+    text += "[Scope]\n";
+    for _ in 0..random.below(4) {
+        text += &format!("{}\n", random.pick(SCOPE_WAYS));
+    }
+    if random.chance(250) {
+        text += "[X-Warren]\nController=:1.1\n";
+    }
+    plan.units.set(UnitName::parse("s.scope").expect("a name"), text);
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..2 + random.below(10) {
+        let name = "s.scope".to_owned();
+        let job = |verb: &str, name| Action::Job(verb.to_owned(), name, JobMode::Replace);
+        let action = match random.below(12) {
+            0..=5 => Action::Scope(name, (*random.pick(SCOPE_PROGRAMS)).to_owned()),
+            6..=7 => job("stop", name),
+            8 => Action::Abandon(name),
+            9 => Action::ResetFailed(name),
+            10 => Action::Kill(name, *random.pick(&[9, 15])),
+            _ => Action::Crash,
+        };
+        plan.actions.push((random.below(end), action));
+    }
+    plan.actions.sort_by_key(|(at, _)| *at);
 }
 
 /// What a drawn timer waits for: nothing that comes so often that the world never rests.
@@ -300,6 +365,24 @@ fn draw_directories(plan: &mut Plan) {
         let lines = format!(
             "[Service]\nRuntimeDirectory={directory}\nRuntimeDirectoryPreserve={preserve}\n"
         );
+        plan.units.set(name, text.replacen("[Service]\n", &lines, 1));
+    }
+}
+
+/// Services have users that are made for a run in one of four plans, some together: by chance of its own too.
+fn draw_users(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6479_6e61_6d69_6300);
+    if !random.chance(250) {
+        return;
+    }
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    for name in services.cloned().collect::<Vec<_>>() {
+        let text = plan.units.text(&name).unwrap_or_default().to_owned();
+        if !random.chance(700) || !text.contains("[Service]") {
+            continue;
+        }
+        let names = *random.pick(&["", "", "User=one\n", "User=two\n", "User=one\nGroup=three\n"]);
+        let lines = format!("[Service]\nDynamicUser=yes\n{names}");
         plan.units.set(name, text.replacen("[Service]\n", &lines, 1));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use warren_core::model::state::{Path, Timer, TypeState};
+use warren_core::model::state::{Path, Scope, Timer, TypeState};
 use warren_core::persist::run_state;
 use warren_sim::exhaustive::{self, Which};
 use warren_sim::run::run;
@@ -117,6 +117,8 @@ fn state_files_of_all_versions_are_understood() {
                 ("cgroup", group.is_some()),
                 ("timer that waits", matches!(&run.state, TypeState::Timer(Timer::Up(_)))),
                 ("path that is watched", matches!(&run.state, TypeState::Path(Path::Up(_)))),
+                ("scope that runs", matches!(&run.state, TypeState::Scope(Scope::Up(_)))),
+                ("dynamic user", history.is_some_and(|history| history.dynamic_user.is_some())),
                 ("elapse", history.is_some_and(|history| history.timer.is_some())),
             ];
             let there = parts.into_iter().filter(|(_, is_there)| *is_there);
@@ -132,6 +134,7 @@ fn state_files_of_all_versions_are_understood() {
         "Device",
         "Mount",
         "Path",
+        "Scope",
         "Service",
         "Slice",
         "Socket",
@@ -140,11 +143,13 @@ fn state_files_of_all_versions_are_understood() {
         "Timer",
         "cgroup",
         "command",
+        "dynamic user",
         "elapse",
         "line",
         "path that is watched",
         "refusal",
         "relapse",
+        "scope that runs",
         "timer that waits",
         "unmet condition",
     ];

@@ -4,6 +4,7 @@
 //! by a child (getent(1)), whose output has the same format.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
@@ -178,6 +179,31 @@ pub fn served_groups_of(user: &str) -> Vec<u32> {
     text.split_ascii_whitespace().skip(1).filter_map(field_id).collect()
 }
 
+/// What the name services say of several names and numbers: lines of passwd(5) or group(5), of those that they know.
+/// This waits for them.
+pub fn served(database: &str, keys: &[String]) -> String {
+    let is_key = |key: &&String| !key.starts_with('-') && !key.is_empty();
+    let mut command = Command::new("getent");
+    command.arg(database).args(keys.iter().filter(is_key));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+}
+
+/// The addresses of a host by its name, in the order in which they are to be tried. This waits for the name services.
+pub fn served_addresses(host: &str) -> Vec<IpAddr> {
+    parse_addresses(&getent("ahosts", host).unwrap_or_default())
+}
+
+/// Lines of `getent ahosts`: an address, and which kind of socket it is for. Each comes once for each kind.
+fn parse_addresses(text: &str) -> Vec<IpAddr> {
+    let of_stream = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let address = words.next()?.parse().ok()?;
+        (words.next() == Some("STREAM")).then_some(address)
+    };
+    text.lines().filter_map(of_stream).collect()
+}
+
 /// Asks the name services in a process of their own. `None` when there is no answer.
 fn getent(database: &str, key: &str) -> Option<String> {
     // It would take any digits for a number.
@@ -242,6 +268,15 @@ fn read_text(path: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_those_of_streams_in_their_order() {
+        let text = "2001:db8::7     STREAM logs.example\n2001:db8::7     DGRAM\n2001:db8::7     RAW\n\
+                    192.0.2.7       STREAM\n192.0.2.7       DGRAM\nodd STREAM\n\n";
+        let found: Vec<String> = parse_addresses(text).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["2001:db8::7", "192.0.2.7"]);
+        assert!(served_addresses("-x").is_empty());
+    }
 
     fn database() -> Database {
         Database {

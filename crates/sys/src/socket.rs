@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::{Context, Error, Result, check};
@@ -185,7 +186,13 @@ pub struct Listening {
 
 /// A listening stream socket at a path, which only the user of this process can connect to.
 pub fn listen_private(path: String) -> Result<OwnedFd> {
-    let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
+    listen_for_group(path, None)
+}
+
+/// The same for a socket that the members of a group may connect to as well.
+pub fn listen_for_group(path: String, gid: Option<u32>) -> Result<OwnedFd> {
+    let mode = if gid.is_some() { 0o660 } else { 0o600 };
+    let options = SocketOptions { mode, gid, ..SocketOptions::default() };
     Ok(listen_at_once(Kind::Stream, path, &options)?.fd)
 }
 
@@ -701,6 +708,23 @@ pub fn connect_stream(path: &str) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("connect", path)?;
     rustix::net::connect(&fd, &address).call_on("connect", path)?;
     crate::file::set_nonblocking(fd.as_fd(), false)?;
+    Ok(fd)
+}
+
+/// The same, but waits so long for a place in its queue.
+pub fn connect_stream_within(path: &str, time: std::time::Duration) -> Result<OwnedFd> {
+    let fd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let fd = fd.call("socket")?;
+    let limit = |time| rustix::net::sockopt::set_socket_timeout(&fd, Timeout::Send, time);
+    limit(Some(time)).call("setsockopt SO_SNDTIMEO")?;
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    rustix::net::connect(&fd, &address).call_on("connect", path)?;
+    limit(None).call("setsockopt SO_SNDTIMEO")?;
     Ok(fd)
 }
 

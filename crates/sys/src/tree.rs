@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use crate::error::{Context, Error, Result};
@@ -68,6 +68,66 @@ pub fn make_directory(
         take_over(dir.as_fd(), owner, goes_on).map_err(|e| e.on(&path))?;
     }
     rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", &path)
+}
+
+/// Below a base, what belongs to users that are made for a run: nobody else gets there.
+pub const PRIVATE: &str = "private";
+
+/// As [`make_directory`], of a user that is made for a run: it lies in `base/private`, and `base/name` is a link to it.
+/// A directory that is in the place of the link goes there first (systemd.exec(5), "RuntimeDirectory=").
+///
+/// # Errors
+/// `EEXIST`: `base/name` is neither a link nor a directory that may be moved.
+pub fn make_private_directory(
+    base: &str,
+    name: &str,
+    mode: u32,
+    owner: Option<Owner>,
+    goes_on: &dyn Fn(),
+) -> Result<()> {
+    let private = format!("{base}/{PRIVATE}");
+    let dir = make_below(base, Path::new(PRIVATE))?;
+    rustix::fs::fchmod(&dir, Mode::from_raw_mode(0o700)).call_on("chmod", &private)?;
+    move_directory((base, name), (&private, name))?;
+    make_directory(&private, name, mode, owner, Existing::TakenOver, goes_on)?;
+    link_directory(base, &format!("{PRIVATE}/{name}"), name)
+}
+
+/// Takes back what [`make_private_directory`] made, if `base/name` is a link to it: the directory takes its place.
+pub fn take_back_private_directory(base: &str, name: &str) -> Result<()> {
+    let link = Path::new(base).join(name);
+    let Ok(target) = std::fs::read_link(&link) else { return Ok(()) };
+    let up = Path::new(name).components().count().saturating_sub(1);
+    if target != Path::new(&("../".repeat(up) + PRIVATE + "/" + name)) {
+        return Ok(());
+    }
+    let private = format!("{base}/{PRIVATE}");
+    let last = Path::new(name).file_name().unwrap_or_default();
+    let there = Path::new(&private).join(name);
+    if !std::fs::symlink_metadata(&there).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let parent = make_below(base, Path::new(name).parent().unwrap_or(Path::new("")))?;
+    rustix::fs::unlinkat(&parent, last, AtFlags::empty()).call_on("unlink", &link)?;
+    move_directory((&private, name), (base, name))
+}
+
+/// Moves a directory below one base to another; nothing is amiss if there is none, or if there is one already.
+fn move_directory(from: (&str, &str), to: (&str, &str)) -> Result<()> {
+    let path = |(base, name): (&str, &str)| Path::new(base).join(name);
+    if !std::fs::symlink_metadata(path(from)).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let parent = |(base, name): (&str, &str)| {
+        make_below(base, Path::new(name).parent().unwrap_or(Path::new("")))
+    };
+    let last = Path::new(from.1).file_name().unwrap_or_default();
+    let (old, new) = (parent(from)?, parent(to)?);
+    let moved = rustix::fs::renameat_with(&old, last, &new, last, RenameFlags::NOREPLACE);
+    match moved {
+        Err(Errno::EXIST) => Ok(()),
+        other => other.call_on("rename", path(to)),
+    }
 }
 
 /// Makes the link `base/link` to the directory `base/name`, relative to where it lies, and missing parents

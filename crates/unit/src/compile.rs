@@ -8,6 +8,7 @@ mod cgroup;
 mod exec;
 mod manager;
 mod path;
+mod scope;
 mod service;
 mod socket;
 mod timer;
@@ -16,8 +17,8 @@ mod unit;
 pub use manager::defaults;
 
 use crate::config::{
-    AutomountConfig, Command, ExecConfig, MountConfig, PathConfig, ServiceConfig, SliceConfig,
-    SocketConfig, TimerConfig, TriggerLimit, UnitSection,
+    AutomountConfig, Command, ExecConfig, MountConfig, PathConfig, ScopeConfig, ServiceConfig,
+    SliceConfig, SocketConfig, TimerConfig, TriggerLimit, UnitSection,
 };
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -112,6 +113,11 @@ impl<'a> Compiler<'a> {
         self.run(Unit::path_unit)
     }
 
+    /// \[Scope\]
+    pub fn scope(&self) -> Compiled<ScopeConfig> {
+        self.run(Unit::scope)
+    }
+
     /// \[Slice\]
     pub fn slice(&self) -> Compiled<SliceConfig> {
         self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()), sandbox: unit.sandbox() })
@@ -130,7 +136,8 @@ impl<'a> Compiler<'a> {
             UnitType::Slice => self.slice().1,
             UnitType::Timer => self.timer().1,
             UnitType::Path => self.path().1,
-            _ => Vec::new(),
+            UnitType::Scope => self.scope().1,
+            UnitType::Target | UnitType::Device => Vec::new(),
         });
         for diagnostic in self.run(Unit::unused_settings).1 {
             // A value that is compiled but not acted on was already found wrong above.
@@ -168,7 +175,6 @@ impl<'a> Unit<'a> {
                 }
                 Status::Sandbox => {
                     let why = match setting.name {
-                        "DynamicUser" => "is not supported: commands that need it are not started",
                         name if is_of_credentials(name) => {
                             "has no effect: the service does NOT get the credential"
                         }

@@ -7,10 +7,20 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 2] = [
+const OTHERWISE: [(&str, &str); 4] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
+    ),
+    (
+        "DynamicUser=",
+        "numbers and the names of units whose own is none for users come from a hash that is not systemd's. Directories \
+         below `/var/lib/private` change hands once when a machine comes over, or goes back.",
+    ),
+    (
+        "RemoveIPC=",
+        "objects go by the user that owns them. Those that the group alone has in common with the unit stay, as they \
+         are another user's.",
     ),
     ("CPUAffinity=numa", "has no effect, as `NUMAMask=` has none; both are reported."),
 ];

@@ -220,6 +220,16 @@ pub fn directory_kind(name: &str) -> Option<(&str, UnitType)> {
     UnitType::from_suffix(suffix).map(|unit_type| (owner, unit_type))
 }
 
+/// The name of the search directory of units that clients made (systemd.unit(5)).
+pub const TRANSIENT: &str = "transient";
+
+/// Whether the file at this path is of a unit that a client made.
+pub fn is_transient(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    parts.next();
+    parts.next() == Some(TRANSIENT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

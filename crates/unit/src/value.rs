@@ -473,6 +473,11 @@ const CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
+/// The name of a capability by its number (capabilities(7)), in capitals.
+pub fn capability_name(number: u8) -> Option<&'static str> {
+    CAPABILITIES.get(usize::from(number)).copied()
+}
+
 /// The number of a capability by its name, `CAP_KILL`, or by itself.
 pub fn capability(name: &str) -> Option<u8> {
     let number = whole(name).and_then(|n| u8::try_from(n).ok());

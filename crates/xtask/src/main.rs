@@ -7,6 +7,7 @@ mod beside;
 mod command;
 mod corpus;
 mod docs;
+mod exposure;
 mod fuzz;
 mod lab;
 mod messages;
@@ -29,6 +30,9 @@ Usage: cargo xtask COMMAND
 
   test              everything CI runs: format, lints, purity, tests, docs
   check             format, lints, purity and the order of folders only
+  deny [--advisories]
+                    licences, sources and bans of all crates, and what is known against them
+  exposure          figures of systemd-analyze for our own units beside Debian's, and the page of them
   order             the order of folders and circles of files only
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
@@ -69,6 +73,9 @@ fn run(args: &[String]) -> Result<()> {
     match words[..] {
         ["test"] => test::everything(),
         ["check"] => test::quick(),
+        ["deny"] => test::deny(false),
+        ["deny", "--advisories"] => test::deny(true),
+        ["exposure"] => exposure::run(),
         ["order"] => order::check(),
         ["order", name] => order::show(name),
         ["docs"] => docs::write(),

@@ -16,6 +16,16 @@ pub fn quick() -> Result<()> {
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
+/// Licences, sources and bans of all crates, by cargo-deny (`deny.toml`), and advisories if asked for: those are
+/// fetched from github.com, which not every machine reaches, and change without a change here.
+pub fn deny(with_advisories: bool) -> Result<()> {
+    let advisories = with_advisories.then_some("advisories");
+    let kinds = ["bans", "licenses", "sources"].into_iter().chain(advisories);
+    let words = ["deny", "--locked", "--all-features", "check", "--hide-inclusion-graph"];
+    cargo(&words.into_iter().chain(kinds).collect::<Vec<_>>())
+        .context("see deny.toml; `sh scripts/tools.sh deny` installs cargo-deny")
+}
+
 /// All of it.
 pub fn everything() -> Result<()> {
     quick()?;

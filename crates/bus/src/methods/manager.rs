@@ -5,14 +5,14 @@ use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
 use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
-use crate::backend::{Call, Leave};
+use crate::backend::{Call, Leave, Transient};
 use crate::error::BusError;
-use crate::wire::Writer;
-use crate::{path, refusals};
+use crate::wire::{Reader, Writer};
+use crate::{path, refusals, transient};
 use std::fmt::Write as _;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
-use warren_unit::UnitName;
+use warren_unit::{UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
 
@@ -42,19 +42,18 @@ methods! {
     ThawUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, false) };
     ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;
     SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Write =
-        |_| not_done("Setting properties of a unit");
+        |c| { let unit = loaded(c)?; set_properties(c, unit) };
     BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Write =
         |_| not_done("Mounting into a unit");
     MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
         |_| not_done("Mounting into a unit");
     RefUnit "s:name" -> "" Write = |c| { let unit = named(c)?; refer(c, unit) };
     UnrefUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
-    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write =
-        |_| not_done("Starting a transient unit");
+    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write = start_transient;
     GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(c, unit) };
     AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
-        |_| not_done("Attaching processes");
-    AbandonScope "s:name" -> "" Write = |c| { loaded(c)?; not_done("Abandoning a scope") };
+        |c| { let unit = loaded(c)?; attach(c, unit) };
+    AbandonScope "s:name" -> "" Write = |c| { let unit = loaded(c)?; abandon(c, unit) };
     GetJob "u:id" -> "o:job" Read = get_job;
     GetJobAfter "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, true) };
     GetJobBefore "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, false) };
@@ -118,9 +117,9 @@ methods! {
     GetUnitFileLinks "s:name b:runtime" -> "as:links" Read = files::get_links;
     SetExitCode "y:number" -> "" Write =
         |c| { let code = c.body.byte()?; Ok(Step::Ask(Call::SetExitCode(code), Then::Nothing)) };
-    LookupDynamicUserByName "s:name" -> "u:uid" Read = no_dynamic_user_of_name;
-    LookupDynamicUserByUID "u:uid" -> "s:name" Read = no_dynamic_user_of_uid;
-    GetDynamicUsers "" -> "a(us):users" Read = no_dynamic_users;
+    LookupDynamicUserByName "s:name" -> "u:uid" Read = dynamic_user_of_name;
+    LookupDynamicUserByUID "u:uid" -> "s:name" Read = dynamic_user_of_uid;
+    GetDynamicUsers "" -> "a(us):users" Read = dynamic_users;
 }
 
 /// The unit that the next argument names.
@@ -228,6 +227,65 @@ fn start_replace(call: &mut Invocation<'_>) -> Out {
     job(call, START)
 }
 
+/// The unit and those beside it are made of what is said of them, and the first is started.
+fn start_transient(call: &mut Invocation<'_>) -> Out {
+    let unit = named(call)?;
+    let mode = refusals::job_mode(call.body.str()?)?;
+    transient_type(&unit)?;
+    let mut properties = transient::read(unit.unit_type(), &mut call.body)?;
+    if unit.unit_type() == UnitType::Scope {
+        // Number 0 is the client's own process.
+        let own = call.peer_pid;
+        properties.pids.iter_mut().filter(|pid| **pid == 0).for_each(|pid| *pid = own);
+        if properties.pids.is_empty() {
+            return Err(BusError::invalid_args("A scope is made with processes (PIDs).").into());
+        }
+    }
+    let mut auxiliary = Vec::new();
+    let mut fault = None;
+    call.body.array(b'(', |body| {
+        body.align(8)?;
+        let name = body.str()?;
+        let made = auxiliary_unit(name, body);
+        match made {
+            Ok(unit) => auxiliary.push(unit),
+            Err(Refusal::Garbage(error)) => return Err(error),
+            Err(refused) => fault = fault.take().or(Some(refused)),
+        }
+        Ok(())
+    })?;
+    if let Some(refused) = fault {
+        return Err(refused);
+    }
+    let then = if properties.has_ref { Then::JobAndReference } else { Then::Job };
+    let then = then(START.word(), unit.clone());
+    let (text, pids) = (properties.file(), properties.pids);
+    let made = Transient { unit, mode, text, pids, auxiliary };
+    Ok(Step::Ask(Call::StartTransient(Box::new(made)), then))
+}
+
+fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refusal> {
+    let unit = refusals::unit_name(name);
+    let unit_type = unit.as_ref().map_or(UnitType::Service, UnitName::unit_type);
+    let properties = transient::read(unit_type, body)?;
+    let unit = unit?;
+    transient_type(&unit)?;
+    if unit_type == UnitType::Scope {
+        return Err(BusError::invalid_args("A scope cannot be an auxiliary unit.").into());
+    }
+    Ok((unit, properties.file()))
+}
+
+fn transient_type(unit: &UnitName) -> Result<(), BusError> {
+    match transient::can_be_transient(unit) {
+        true => Ok(()),
+        false => Err(BusError::invalid_args(format!(
+            "Unit type {} does not support transient units.",
+            unit.unit_type()
+        ))),
+    }
+}
+
 fn reset_failed_unit(call: &mut Invocation<'_>) -> Out {
     let unit = loaded(call)?;
     Ok(Step::Ask(Call::ResetFailed(Some(unit)), Then::Nothing))
@@ -319,18 +377,34 @@ fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
     w
 }
 
-fn no_dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {
-    let text = format!("Dynamic user {} does not exist.", call.body.str()?);
-    Err(BusError::no_such_dynamic_user(text).into())
-}
-
-fn no_dynamic_user_of_uid(call: &mut Invocation<'_>) -> Out {
-    let text = format!("Dynamic user ID {} does not exist.", call.body.u32()?);
-    Err(BusError::no_such_dynamic_user(text).into())
-}
-
-fn no_dynamic_users(_: &mut Invocation<'_>) -> Out {
+fn dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {
+    let name = call.body.str()?;
+    let Some(uid) = call.view.dynamic_users.number(name) else {
+        let text = format!("Dynamic user {name} does not exist.");
+        return Err(BusError::no_such_dynamic_user(text).into());
+    };
     let mut w = Writer::new();
-    w.array(b'(', |_| ());
+    w.u32(uid);
+    Ok(Step::Reply(w))
+}
+
+fn dynamic_user_of_uid(call: &mut Invocation<'_>) -> Out {
+    let uid = call.body.u32()?;
+    let Some(name) = call.view.dynamic_users.name(uid) else {
+        let text = format!("Dynamic user ID {uid} does not exist.");
+        return Err(BusError::no_such_dynamic_user(text).into());
+    };
+    let mut w = Writer::new();
+    w.str(name);
+    Ok(Step::Reply(w))
+}
+
+fn dynamic_users(call: &mut Invocation<'_>) -> Out {
+    let mut w = Writer::new();
+    w.array(b'(', |w| {
+        for (name, uid) in call.view.dynamic_users.all() {
+            w.structure().u32(uid).str(name);
+        }
+    });
     Ok(Step::Reply(w))
 }

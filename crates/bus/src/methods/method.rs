@@ -4,6 +4,7 @@
 
 use crate::backend::{Backend, Call};
 use crate::error::BusError;
+use crate::transient;
 use crate::wire::{Reader, WireError, Writer};
 use std::collections::BTreeSet;
 use warren_core::model::ids::{JobId, UnitId};
@@ -101,8 +102,6 @@ pub struct Invocation<'a> {
     pub peer_pid: u32,
     /// Whether the caller may change nothing.
     pub is_stranger: bool,
-    /// Whether there is a bus between, which says when a client goes.
-    pub over_bus: bool,
     /// What was done for this call already.
     pub done: &'a Progress,
 }
@@ -119,6 +118,15 @@ pub enum Refusal {
 impl From<BusError> for Refusal {
     fn from(error: BusError) -> Refusal {
         Refusal::Error(error)
+    }
+}
+
+impl From<transient::Fault> for Refusal {
+    fn from(fault: transient::Fault) -> Refusal {
+        match fault {
+            transient::Fault::Error(error) => Refusal::Error(error),
+            transient::Fault::Garbage(error) => Refusal::Garbage(error),
+        }
     }
 }
 
@@ -154,6 +162,8 @@ pub enum Then {
     HangUp,
     /// The job's path; the verb and the unit are named in errors.
     Job(&'static str, UnitName),
+    /// The job's path; the client refers to its unit from then on.
+    JobAndReference(&'static str, UnitName),
     /// The job in full with all others of its transaction.
     JobDetails(&'static str, UnitName),
     /// The unit's path.

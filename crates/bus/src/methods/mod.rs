@@ -29,7 +29,7 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
     let mut w = Writer::new();
     match (then, answer) {
         (Then::Nothing | Then::HangUp, _) => {}
-        (Then::Job(..), Answer::Job { job, .. }) => {
+        (Then::Job(..) | Then::JobAndReference(..), Answer::Job { job, .. }) => {
             w.str(&path::job(job.0));
         }
         (Then::JobDetails(..), Answer::Job { job, unit, kind, affected }) => {
@@ -65,7 +65,11 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
 
 /// Names the request in errors where the manager's refusal does not.
 pub fn explain(then: &Then, error: BusError) -> BusError {
-    let (Then::Job(verb, unit) | Then::JobDetails(verb, unit)) = then else { return error };
+    let (Then::Job(verb, unit) | Then::JobAndReference(verb, unit) | Then::JobDetails(verb, unit)) =
+        then
+    else {
+        return error;
+    };
     match error.name.rsplit('.').next() {
         Some("JobTypeNotApplicable") => {
             BusError::not_applicable(format!("Job type {verb} is not applicable for unit {unit}."))

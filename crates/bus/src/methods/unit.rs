@@ -4,8 +4,8 @@ use super::listing::neighbours;
 use super::method::{Invocation, Refusal, Step, Then, methods};
 use crate::backend::Call;
 use crate::error::BusError;
-use crate::refusals;
 use crate::wire::Writer;
+use crate::{refusals, transient};
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::protocol::request::KillWhom;
@@ -29,7 +29,7 @@ methods! {
         Write = |c| { let name = c.own_name(); enqueue(c, name) };
     Kill "s:whom i:signal" -> "" Write = |c| { let unit = c.own_unit(); kill(c, unit) };
     ResetFailed "" -> "" Write = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
-    SetProperties "b:runtime a(sv):properties" -> "" Write = |_| not_done("Setting properties of a unit");
+    SetProperties "b:runtime a(sv):properties" -> "" Write = |c| { let unit = c.own_unit(); set_properties(c, unit) };
     Ref "" -> "" Write = |c| { let name = c.own_name(); refer(c, name) };
     Unref "" -> "" Write = |c| Ok(Step::Refer(c.own_unit(), false));
     Clean "as:mask" -> "" Write = |c| { let unit = c.own_unit(); clean(c, unit) };
@@ -41,7 +41,7 @@ methods! {
     /// What all interfaces of types with processes have.
     PROCESS_METHODS:
     GetProcesses "" -> "a(sus):processes" Read = |c| { let unit = c.own_unit(); processes(c, unit) };
-    AttachProcesses "s:subcgroup au:pids" -> "" Write = |_| not_done("Attaching processes");
+    AttachProcesses "s:subcgroup au:pids" -> "" Write = |c| { let unit = c.own_unit(); attach(c, unit) };
 }
 
 methods! {
@@ -56,7 +56,7 @@ methods! {
 methods! {
     /// org.freedesktop.systemd1.Scope
     SCOPE_METHODS:
-    Abandon "" -> "" Write = |_| not_done("Abandoning a scope");
+    Abandon "" -> "" Write = |c| { let unit = c.own_unit(); abandon(c, unit) };
 }
 
 methods! {
@@ -73,6 +73,13 @@ pub struct Verb {
     job_type: JobType,
     reload_if_possible: bool,
     word: &'static str,
+}
+
+impl Verb {
+    /// The word for errors.
+    pub const fn word(self) -> &'static str {
+        self.word
+    }
 }
 
 const fn verb(job_type: JobType, reload_if_possible: bool, word: &'static str) -> Verb {
@@ -92,12 +99,8 @@ pub fn not_done(what: &str) -> Out {
     Err(BusError::not_supported(format!("{what} is not supported by this manager.")).into())
 }
 
-/// Ref and RefUnit: the unit stays in memory for as long as the client is on the bus, which alone
-/// can say when that ends.
+/// Ref and RefUnit: the unit stays in memory for as long as the client is connected.
 pub fn refer(call: &mut Invocation<'_>, name: UnitName) -> Out {
-    if !call.over_bus {
-        return not_done("Holding a reference over the private socket");
-    }
     let Some(unit) = call.view.lookup(&name).filter(|unit| is_there(call, *unit, &name)) else {
         return match call.done.tried.contains(&name) {
             true => Err(refusals::not_found(name.as_str()).into()),
@@ -230,6 +233,57 @@ pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
 /// Freeze, FreezeUnit and their opposites.
 pub fn freeze(unit: UnitId, frozen: bool) -> Out {
     Ok(Step::Ask(Call::Freeze { unit, frozen }, Then::Nothing))
+}
+
+/// Abandon and AbandonScope.
+pub fn abandon(call: &Invocation<'_>, unit: UnitId) -> Out {
+    let definition = call.view.definition(unit);
+    if definition.unit_type() != UnitType::Scope {
+        let text = format!("Unit {} is not a scope unit.", definition.name);
+        return Err(BusError::invalid_args(text).into());
+    }
+    Ok(Step::Ask(Call::AbandonScope(unit), Then::Nothing))
+}
+
+/// AttachProcesses and AttachProcessesToUnit: a cgroup below the unit's, or nothing, and processes.
+pub fn attach(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let (subgroup, mut pids) = (call.body.str()?, call.body.array(b'u', |r| r.u32())?);
+    pids.iter_mut().filter(|pid| **pid == 0).for_each(|pid| *pid = call.peer_pid);
+    let is_normal = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if !subgroup.is_empty() && !subgroup.trim_start_matches('/').split('/').all(is_normal) {
+        let text = format!("Control group path not normalized: {subgroup}");
+        return Err(BusError::invalid_args(text).into());
+    }
+    if !matches!(call.view.definition(unit).unit_type(), UnitType::Service | UnitType::Scope) {
+        let text = "Processes can be attached to services and scopes only.";
+        return Err(BusError::invalid_args(text).into());
+    }
+    if call.view.run(unit).active_state().is_down() {
+        let text = "Unit not running, cannot attach processes.";
+        return Err(BusError::unit_inactive(text).into());
+    }
+    let subgroup = subgroup.trim_start_matches('/').to_owned();
+    Ok(Step::Ask(Call::Attach { unit, subgroup, pids }, Then::Nothing))
+}
+
+/// SetProperties and SetUnitProperties: whether only until the next boot, and what.
+pub fn set_properties(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let runtime = call.body.bool()?;
+    let definition = call.view.definition(unit);
+    let properties = transient::read(definition.unit_type(), &mut call.body)?;
+    if let Some(name) = properties.fault_of_live() {
+        let text = format!("Cannot set property {name}, or unknown property.");
+        return Err(BusError::read_only(text).into());
+    }
+    if definition.load_state != LoadState::Loaded {
+        return Err(refusals::of_load_state(definition)
+            .unwrap_or_else(|| refusals::not_found(definition.name.as_str()))
+            .into());
+    }
+    let dropins = properties.written.iter().map(|written| (written.name, written.dropin()));
+    let dropins = dropins.collect();
+    let unit = definition.name.clone();
+    Ok(Step::Ask(Call::SetProperties { unit, runtime, dropins }, Then::Nothing))
 }
 
 /// Whether units of this type can have processes, in a group or of commands that run for them.

@@ -105,7 +105,7 @@ properties! {
     User "s" Const => |s, w| w.str(text(&s.exec().user));
     Group "s" Const => |s, w| w.str(text(&s.exec().group));
     DynamicUser "b" Const => |s, w| w.bool(s.exec().dynamic_user);
-    RemoveIPC "b" Const ~ "false";
+    RemoveIPC "b" Const => |s, w| w.bool(s.exec().remove_ipc);
     SetCredential "a(say)" Const ~ "0";
     SetCredentialEncrypted "a(say)" Const ~ "0";
     LoadCredential "a(ss)" Const ~ "0";

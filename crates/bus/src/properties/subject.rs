@@ -238,6 +238,7 @@ impl<'a> Subject<'a> {
             TypeSettings::Service(config) => &config.kill,
             TypeSettings::Socket(config) => &config.kill,
             TypeSettings::Mount(config) => &config.kill,
+            TypeSettings::Scope(config) => &config.kill,
             _ => &PLAIN_KILL,
         }
     }
@@ -249,6 +250,7 @@ impl<'a> Subject<'a> {
             TypeSettings::Socket(config) => &config.cgroup,
             TypeSettings::Mount(config) => &config.cgroup,
             TypeSettings::Slice(config) => &config.cgroup,
+            TypeSettings::Scope(config) => &config.cgroup,
             _ => &PLAIN_CGROUP,
         }
     }
@@ -276,6 +278,17 @@ impl<'a> Subject<'a> {
     /// User and group of a service that runs, where its file says so and they are known; all ones otherwise.
     pub fn identity(&self) -> (u32, u32) {
         let runs = self.service_run().is_some_and(|run| run.phase != ServicePhase::AutoRestart);
+        let dynamic = self.run().history.as_ref().and_then(|h| h.dynamic_user.as_deref());
+        if let Some(uid) = dynamic.filter(|_| runs).and_then(|dynamic| dynamic.user.given()) {
+            let group = dynamic.and_then(|dynamic| dynamic.group.as_ref());
+            let gid = match group {
+                None => Some(uid),
+                Some(group) => group
+                    .given()
+                    .or_else(|| self.backend.identity(None, Some(&group.name), None)[1]),
+            };
+            return (uid, gid.unwrap_or(u32::MAX));
+        }
         // Told with every change of a unit, of which few have an identity.
         if !runs || !self.definition().flags.names_identity() {
             return (u32::MAX, u32::MAX);

@@ -290,13 +290,43 @@ impl Server {
         let _ = self.handle_call(origin, reply_to, call, Progress::default());
     }
 
-    /// A client on the bus refers to a unit, or no longer does: nothing where it never did.
+    /// A client refers to a unit, or no longer does: nothing where it never did.
     pub(super) fn refer(&mut self, origin: &Origin, unit: UnitId, on: bool) -> Option<()> {
-        let client = origin.client.clone()?;
+        let Some(client) = origin.client.clone() else {
+            return self.refer_privately(origin.connection, unit, on);
+        };
         let broker = self.broker(origin.connection)?;
         let changes = match on {
             true => broker.refer(&client, unit),
             false => broker.unrefer(&client, unit)?,
+        };
+        if changes {
+            self.backend.refer(unit, on);
+        }
+        Some(())
+    }
+
+    /// The same of a client of the private socket.
+    fn refer_privately(&mut self, connection: u64, unit: UnitId, on: bool) -> Option<()> {
+        if !self.connections.contains_key(&connection) {
+            return None;
+        }
+        let of_client = self.references.entry(connection).or_default();
+        let changes = match on {
+            true => {
+                let count = of_client.entry(unit).or_insert(0);
+                *count += 1;
+                *count == 1
+            }
+            false => {
+                let count = of_client.get_mut(&unit)?;
+                *count -= 1;
+                let is_last = *count == 0;
+                if is_last {
+                    of_client.remove(&unit);
+                }
+                is_last
+            }
         };
         if changes {
             self.backend.refer(unit, on);

@@ -149,6 +149,10 @@ impl Server {
             }
             After::Render(then) => {
                 self.end_waiting(&origin, 0, waiting.holds);
+                if let (Then::JobAndReference(..), Ok(Answer::Job { unit, .. })) = (&then, &outcome)
+                {
+                    let _ = self.refer(&origin, *unit, true);
+                }
                 if let (Ok(Answer::Job { job, .. }), Some(client), ReplyTo::Call(_)) =
                     (&outcome, &origin.client, &waiting.reply_to)
                     && let Some(broker) = self.broker(id)

@@ -52,6 +52,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// `q`
+    pub fn u16(&mut self) -> Read<u16> {
+        self.align(2)?;
+        let bytes = self.take(2)?.try_into().expect("two were taken");
+        Ok(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
     /// `u`
     pub fn u32(&mut self) -> Read<u32> {
         self.align(4)?;

@@ -216,6 +216,24 @@ impl Machine {
                 inner.request(asker, request)
             }
             Call::LoadUnit(unit) => Ok(Answer::Unit(inner.ensure(&self.settings, &unit))),
+            Call::StartTransient(made) => {
+                let unit = inner.ensure(&self.settings, &made.unit);
+                inner.request(
+                    asker,
+                    match made.pids.is_empty() {
+                        true => {
+                            let job_type = warren_core::model::job::JobType::Start;
+                            let reload_if_possible = false;
+                            Request::Enqueue { unit, job_type, mode: made.mode, reload_if_possible }
+                        }
+                        false => {
+                            Request::StartScope { unit, mode: made.mode, pids: made.pids.into() }
+                        }
+                    },
+                )
+            }
+            Call::SetProperties { .. } | Call::Attach { .. } => Ok(Answer::Done),
+            Call::AbandonScope(unit) => inner.request(asker, Request::AbandonScope(unit)),
             Call::CancelJob(job) => inner.request(asker, Request::CancelJob(job)),
             Call::ClearJobs => inner.request(asker, Request::ClearJobs),
             Call::ResetFailed(unit) => inner.request(asker, Request::ResetFailed(unit)),

@@ -19,7 +19,8 @@ const KEPT_VARIABLES: [&str; 6] =
     ["TERM", "LANG", "NOTIFY_SOCKET", "WARREN_LOG", "NO_COLOR", "RUST_BACKTRACE"];
 
 /// Directories that are searched for units inside.
-const SYSTEM_UNIT_PATH: &str = "/etc/systemd/system:/run/systemd/transient:/run/systemd/system";
+const SYSTEM_UNIT_PATH: &str = "/etc/systemd/system.control:/run/systemd/system.control:\
+     /run/systemd/transient:/etc/systemd/system:/run/systemd/system";
 
 /// Builds everything and executes warren-init. Returns only when that failed.
 pub fn run(args: &NestArgs, user: bool) -> Result<i32> {

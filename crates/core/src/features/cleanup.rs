@@ -7,7 +7,7 @@
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
-use crate::features::{private_tmp, runtime_limit};
+use crate::features::{dynamic_user, ipc, private_tmp, runtime_limit};
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind};
 use crate::model::leftover::{TerminalLeft, Trace};
@@ -48,7 +48,11 @@ fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Ve
     let below = |path: &str| base.join(path).to_string_lossy().into_owned();
     let mut out = Vec::new();
     for directory in config.exec.runtime_directory.paths.iter().filter(|_| directories) {
-        out.push(Trace::Directory(below(&directory.path)));
+        let place = config.exec.runtime_directory_place(&directory.path);
+        out.push(Trace::Directory(below(&place)));
+        if *place != *directory.path {
+            out.push(Trace::Link(below(&directory.path)));
+        }
         out.extend(directory.symlinks.iter().map(|link| Trace::Link(below(link))));
     }
     out.extend(config.pid_file.iter().map(|path| Trace::File(path.to_string())));
@@ -101,17 +105,18 @@ pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<Path
     let TypeSettings::Service(config) = &own.own else { return None };
     let own = traces_of(config, context, true);
     let meets = |path: &Path| {
-        let mut own = own.iter().map(Trace::path);
+        let mut own = own.iter().filter_map(Trace::path);
         own.any(|own| own.starts_with(path) || path.starts_with(own))
     };
     let removed = traces(removed, context, false);
-    removed.iter().map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
+    removed.iter().filter_map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
 }
 
 /// Has the traces of a run removed that has ended; a unit without any pays nothing.
 pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, restarting: bool) {
     let mut traces = traces(settings, &core.settings.common.context, restarting);
     traces.append(&mut temporary_files(core, unit, settings));
+    traces.extend(ipc::end(core, unit, settings));
     if traces.is_empty() {
         return;
     }
@@ -175,7 +180,7 @@ fn meets_clearing(core: &mut Core, unit: UnitId) -> Option<UnitId> {
     let settings = unit_settings::compiled(core, unit);
     let TypeSettings::Service(config) = &settings.own else { return None };
     let own = traces_of(config, &core.settings.common.context, true);
-    own.iter().find_map(|trace| core.resources.removals.met_by(trace.path()))
+    own.iter().filter_map(Trace::path).find_map(|path| core.resources.removals.met_by(path))
 }
 
 /// Whether the job of the unit waits for a removal.
@@ -192,10 +197,12 @@ pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
     let settings = Arc::new(core.settings.common.compile_running(core.graph.definition(unit)));
     let mut traces = traces(&settings, &core.settings.common.context, clearing.restarting);
     traces.append(&mut temporary_files(core, unit, &settings));
+    traces.extend(ipc::end_again(core, unit, &settings));
     clearing.managers_ended = clearing.managers_ended.saturating_add(1);
     if clearing.managers_ended > MANAGERS_MAX {
         core.units.history_mut(unit).clearing = None;
-        let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        dynamic_user::release_if_over(core, unit);
+        let paths = traces.iter().filter_map(|trace| trace.path().map(Path::to_owned)).collect();
         core.outbox.tell(Notice::RemovalGivenUp { unit, paths });
         return false;
     }

@@ -1,4 +1,4 @@
-//! Freezing services: their processes stay as they are and get no processor (cgroup-v2.rst,
+//! Freezing services and scopes: their processes stay as they are and get no processor (cgroup-v2.rst,
 //! `cgroup.freeze`; systemctl(1), `freeze`).
 //!
 //! What changes the state of a frozen unit thaws it first: stop commands and what a reload runs would
@@ -21,7 +21,7 @@ pub(crate) fn freeze_request(
     frozen: bool,
 ) -> Result<Option<Reply>, Refusal> {
     let name = || core.graph.name(unit).clone();
-    if !matches!(core.units.run(unit).state, TypeState::Service(_))
+    if !matches!(core.units.run(unit).state, TypeState::Service(_) | TypeState::Scope(_))
         || core.resources.without_cgroups
     {
         return Err(Refusal::CannotFreeze(name()));

@@ -85,8 +85,8 @@ pub(crate) fn limit_perpetual(core: &mut Core, unit: UnitId) {
 }
 
 fn has_group(unit_type: UnitType) -> bool {
-    use UnitType::{Mount, Service, Slice, Socket, Swap};
-    matches!(unit_type, Mount | Service | Slice | Socket | Swap)
+    use UnitType::{Mount, Scope, Service, Slice, Socket, Swap};
+    matches!(unit_type, Mount | Scope | Service | Slice | Socket | Swap)
 }
 
 fn says_limits(definition: &Definition) -> bool {

@@ -3,11 +3,11 @@
 use crate::graph::{Definition, Graph};
 use crate::model::ids::UnitId;
 use crate::model::state::ServicePhase;
-use crate::model::time::Moment;
+use crate::model::time::{Moment, Monotonic};
 use crate::parts::Core;
 use crate::parts::units::Units;
 use std::time::Duration;
-use warren_unit::config::ServiceConfig;
+use warren_unit::config::{ScopeConfig, ServiceConfig};
 use warren_unit::settings::{Group, Id};
 
 const RUNTIME_MAX: Id = Id::of(Group::Service, "RuntimeMaxSec");
@@ -64,6 +64,17 @@ pub(crate) fn begin_runtime_limit(
 /// How long a run may last.
 fn runtime_max(config: &ServiceConfig, invocation: u128) -> Option<Duration> {
     Some(with_share(config.runtime_max?, config.runtime_randomized_extra, invocation))
+}
+
+/// When a scope that begins now has run for too long.
+pub(crate) fn scope_deadline(
+    units: &Units,
+    now: Moment,
+    unit: UnitId,
+    config: &ScopeConfig,
+) -> Option<Monotonic> {
+    let share = |max| with_share(max, config.runtime_randomized_extra, invocation(units, unit));
+    config.runtime_max.map(|max| now.monotonic.after(share(max)))
 }
 
 /// The share of `RuntimeRandomizedExtraSec=` that each run has of its own comes from its id: so it stays the same for as

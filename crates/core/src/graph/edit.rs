@@ -574,9 +574,27 @@ impl Delta {
     }
 }
 
+/// Changes of a list up to which each is looked up in it; more are merged with all of it.
+const EDGES_APART_MAX: usize = 8;
+
 /// A sorted list without what is `gone` and with what is `new`. A popular unit's list is long, and
 /// is not sorted again for what a piece of changes adds to it.
 fn rewired(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Arc<[Edge]> {
+    if gone.len() + new.len() <= EDGES_APART_MAX {
+        let mut out = Vec::with_capacity(list.len() + new.len());
+        out.extend_from_slice(list);
+        for edge in gone {
+            if let Ok(at) = out.binary_search(&edge) {
+                out.remove(at);
+            }
+        }
+        for edge in new {
+            if let Err(at) = out.binary_search(&edge) {
+                out.insert(at, edge);
+            }
+        }
+        return out.into();
+    }
     gone.sort_unstable();
     new.sort_unstable();
     let mut out = Vec::with_capacity(list.len() + new.len());

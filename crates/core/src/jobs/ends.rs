@@ -1,6 +1,6 @@
 //! How jobs end: with their unit's state, with a result, by their time.
 
-use crate::features::{cleanup, connections};
+use crate::features::{cleanup, connections, dynamic_user};
 use crate::graph::Graph;
 use crate::jobs::{dependency_groups, outcomes, waits};
 use crate::model::ids::UnitId;
@@ -11,7 +11,6 @@ use crate::model::state::LostJob;
 use crate::model::time::Moment;
 use crate::parts::Core;
 use crate::parts::jobs::Jobs;
-use crate::parts::outbox::Outbox;
 use crate::parts::unit_settings;
 use crate::parts::units::Units;
 use crate::protocol::request::Notice;
@@ -47,7 +46,7 @@ pub(crate) fn end_job(
     core.units.run_mut(unit).job = None;
     core.totals.jobs -= 1;
     core.jobs.running -= u32::from(job.running);
-    drop_check(&mut core.units, &mut core.outbox, unit);
+    drop_check(core, unit);
     remember_job(&mut core.units, core.times.now, unit, job.kind, result, reason);
     // What timed out, or failed for another, does not count, as systemd 252 has it.
     if result == JobResult::Failed {
@@ -124,12 +123,13 @@ fn remember_job(
 }
 
 /// A check of conditions serves the start job that asked for it and ends with it.
-pub(crate) fn drop_check(units: &mut Units, outbox: &mut Outbox, unit: UnitId) {
-    if units.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
-        && let Some(id) = units.history_mut(unit).checking.take()
+pub(crate) fn drop_check(core: &mut Core, unit: UnitId) {
+    if core.units.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+        && let Some(id) = core.units.history_mut(unit).checking.take()
     {
-        outbox.forget_effect(id);
+        core.outbox.forget_effect(id);
     }
+    dynamic_user::release_if_over(core, unit);
 }
 
 /// A start that failed before the unit was told leaves its reason on the unit.

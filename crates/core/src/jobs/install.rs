@@ -219,7 +219,7 @@ fn pass(core: &mut Core, unit: UnitId) -> JobId {
 /// The job is to do what another one asks for, too: whoever waits for it waits for both. If it is
 /// under way it is begun anew, in its turn, which a recording has as another.
 fn turn_into(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) {
-    ends::drop_check(&mut core.units, &mut core.outbox, unit);
+    ends::drop_check(core, unit);
     let (timeout, now) = (job_timeout(core, unit), core.times.now.monotonic);
     let old = core.units.run(unit).job.as_deref().filter(|job| job.running);
     let old = old.map(|job| (job.id, job.kind));

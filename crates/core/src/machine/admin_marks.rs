@@ -12,7 +12,8 @@ use crate::model::job::{JobMode, JobType};
 use crate::model::process::Outcome;
 use crate::model::reason::Cause;
 use crate::model::state::{
-    Automount, History, Mount, Path, RateWindow, Service, ServicePhase, Socket, Timer, TypeState,
+    Automount, History, Mount, Path, RateWindow, Scope, Service, ServicePhase, Socket, Timer,
+    TypeState,
 };
 use crate::parts::Core;
 use crate::parts::units::Units;
@@ -85,6 +86,7 @@ pub(crate) fn reset_failed(core: &mut Core, unit: UnitId) {
         TypeState::Automount(s @ Automount::Failed(_)) => *s = Automount::Dead,
         TypeState::Timer(s @ Timer::Failed(_)) => *s = Timer::Dead,
         TypeState::Path(s @ Path::Failed(_)) => *s = Path::Dead,
+        TypeState::Scope(s @ Scope::Failed(_)) => *s = Scope::Dead,
         _ => {}
     });
     let history = core.units.history_mut(unit);

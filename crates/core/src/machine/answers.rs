@@ -9,7 +9,7 @@ use crate::parts::pids::Pids;
 use crate::protocol::event::Done;
 use crate::protocol::trace_event::What;
 use crate::types::service::{effects, events, stop};
-use crate::types::{automount, mount, orders, path, simple, socket, timer};
+use crate::types::{automount, mount, orders, path, scope, simple, socket, timer};
 
 pub(crate) fn effect_done(core: &mut Core, effect: EffectId, result: Done) {
     let Some(unit) = core.outbox.take_pending(effect) else {
@@ -47,6 +47,7 @@ fn serve_answer(core: &mut Core, unit: UnitId, effect: EffectId, result: Done) {
         TypeState::Automount(_) => automount::done(core, unit, effect, result),
         TypeState::Timer(_) => timer::done(core, unit, effect, result),
         TypeState::Path(_) => path::done(core, unit, effect, result),
+        TypeState::Scope(_) => scope::done(core, unit, effect, result),
         TypeState::Slice(_) => simple::slice_done(core, unit, effect, result),
         _ => {}
     }
@@ -75,6 +76,15 @@ fn remember_exit(pids: &mut Pids, outbox: &Outbox, pid: u32, status: ExitStatus)
     }
 }
 
+/// The kernel killed a process of the unit for want of memory.
+pub(crate) fn out_of_memory(core: &mut Core, unit: UnitId) {
+    match core.units.known(unit).map(|run| &run.state) {
+        Some(TypeState::Service(_)) => events::service_out_of_memory(core, unit),
+        Some(TypeState::Scope(_)) => scope::out_of_memory(core, unit),
+        _ => {}
+    }
+}
+
 pub(crate) fn group_empty(core: &mut Core, unit: UnitId, cpu_us: Option<u64>) {
     core.outbox.happened(core.times.now.monotonic, unit, What::GroupEmpty);
     if core.units.known(unit).is_some() && cpu_us.is_some() {
@@ -82,7 +92,9 @@ pub(crate) fn group_empty(core: &mut Core, unit: UnitId, cpu_us: Option<u64>) {
     }
     // Control processes of a socket end by their exit; what they leave behind goes with the
     // clean-up.
-    if matches!(core.units.known(unit).map(|run| &run.state), Some(TypeState::Service(_))) {
-        events::service_group_empty(core, unit);
+    match core.units.known(unit).map(|run| &run.state) {
+        Some(TypeState::Service(_)) => events::service_group_empty(core, unit),
+        Some(TypeState::Scope(_)) => scope::group_empty(core, unit),
+        _ => {}
     }
 }

@@ -1,6 +1,6 @@
 //! What always holds: the invariants of the machine, looked at by the simulator after every step.
 
-use crate::features::cleanup;
+use crate::features::{cleanup, dynamic_user};
 use crate::jobs::{dependency_groups, waits};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -23,6 +23,7 @@ impl Core {
             running += u32::from(run.job.as_ref().is_some_and(|job| job.running));
             check_job(self, unit, &mut wrong);
             check_effects(self, unit, &mut wrong);
+            check_dynamic_user(self, unit, &mut wrong);
         }
         if jobs != self.totals.jobs {
             wrong.push(format!("{jobs} jobs are installed, {} are counted", self.totals.jobs));
@@ -32,6 +33,11 @@ impl Core {
         }
         if failed != self.totals.failed {
             wrong.push(format!("{failed} units failed, {} are counted", self.totals.failed));
+        }
+        for unit in self.resources.dynamic_users.holders() {
+            if self.units.dynamic_user(unit).is_none() {
+                wrong.push(format!("{}: a number is given to it in vain", self.graph.name(unit)));
+            }
         }
         for &unit in self.resources.strays.keys().filter(|&&unit| !self.units.run(unit).is_placed())
         {
@@ -65,6 +71,21 @@ fn check_job(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
         || cleanup::is_clearing_waiter(&core.resources, unit);
     if waits_for_state && !moving && !waits {
         wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
+    }
+}
+
+/// Who a unit runs as is its own for as long as it may hold it, and no longer.
+fn check_dynamic_user(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
+    let Some(user) = core.units.dynamic_user(unit) else { return };
+    let name = core.graph.name(unit);
+    if !dynamic_user::may_hold(core, unit) {
+        wrong.push(format!("{name}: it is down and has a user"));
+    }
+    for of in user.names() {
+        let is_held = |n| core.resources.dynamic_users.holds(&of.name, n, unit);
+        if !of.given().is_none_or(is_held) {
+            wrong.push(format!("{name}: the number of {} is not its own", of.name));
+        }
     }
 }
 
@@ -104,6 +125,12 @@ fn check_effects(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
         TypeState::Path(Path::Up(s)) => {
             named.push(s.asked);
             if s.phase == PathPhase::Starting && s.asked.is_none() {
+                wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
+            }
+        }
+        TypeState::Scope(Scope::Up(s)) => {
+            named.push(s.asked);
+            if s.phase == ScopePhase::Starting && s.asked.is_none() {
                 wrong.push(format!("{}: it waits for nothing", core.graph.name(unit)));
             }
         }

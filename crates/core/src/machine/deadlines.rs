@@ -4,7 +4,7 @@ use super::Core;
 use crate::jobs::ends;
 use crate::model::state::TypeState;
 use crate::relations::{held_stops, rules};
-use crate::types::{mount, service, socket, timer};
+use crate::types::{mount, scope, service, socket, timer};
 
 pub(crate) fn serve_deadlines(core: &mut Core) {
     let now = core.times.now.monotonic;
@@ -21,6 +21,7 @@ pub(crate) fn serve_deadlines(core: &mut Core) {
             TypeState::Socket(_) => socket::deadline(core, unit),
             TypeState::Mount(_) | TypeState::Swap(_) => mount::deadline(core, unit),
             TypeState::Timer(_) => timer::deadline(core, unit),
+            TypeState::Scope(_) => scope::deadline(core, unit),
             _ => {}
         }
     }

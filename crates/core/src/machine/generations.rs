@@ -6,12 +6,12 @@ use crate::graph::{Delta, Graph};
 use crate::jobs::circles;
 use crate::model::ids::UnitId;
 use crate::model::reason::{Cause, Code, Reason};
-use crate::model::state::{Mount, Slice, TypeState, UnitRun};
+use crate::model::state::{Mount, Scope, Slice, TypeState, UnitRun};
 use crate::protocol::request::Notice;
 use crate::settings::Settings;
 use crate::state_change;
 use crate::types::service::edited_times;
-use crate::types::{orders, path, service, socket, timer};
+use crate::types::{orders, path, scope, service, socket, timer};
 use std::sync::Arc;
 use warren_unit::{Defaults, LoadState};
 
@@ -39,6 +39,7 @@ pub(crate) fn commit(core: &mut Core, graph: Arc<Graph>, delta: &Delta) {
         socket::watch_anew_if_edited(core, unit, &before);
         timer::plan_anew_if_edited(core, unit, &before);
         path::watch_anew_if_edited(core, unit, &before);
+        scope::renew_runtime_limit(core, unit, &before);
         service::unwatch_name_of_before(core, unit, &before);
         limits::renew_limits(core, unit, &before);
         orders::forget_tests_of_others(core, unit, &before);
@@ -110,7 +111,7 @@ fn raise_perpetual(core: &mut Core, unit: UnitId) {
     }
     state_change::transit(core, unit, false, |run| match &mut run.state {
         TypeState::Slice(state) => *state = Slice::Active,
-        TypeState::Scope(alive) => *alive = true,
+        TypeState::Scope(state) => *state = Scope::Perpetual,
         TypeState::Mount(state) => *state = Mount::found(),
         _ => {}
     });

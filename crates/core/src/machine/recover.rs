@@ -5,7 +5,7 @@
 //! their sockets, open sockets are in init's store. What happened in the kernel while nobody
 //! looked is fed in afterwards as ordinary events.
 
-use crate::features::{cgroup_place, cleanup, freezer, runtime_limit};
+use crate::features::{cgroup_place, cleanup, dynamic_user, freezer, ipc, runtime_limit};
 use crate::graph::Graph;
 use crate::jobs::{circles, dependency_groups, waits};
 use crate::machine;
@@ -21,7 +21,7 @@ use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use crate::relations::{held_stops, rules};
 use crate::types::service::stop;
-use crate::types::{automount, mount, path, service, socket, timer};
+use crate::types::{automount, mount, path, scope, service, socket, timer};
 use std::sync::Arc;
 use std::time::Duration;
 use warren_calendar::Zone;
@@ -88,6 +88,12 @@ impl Core {
         for (unit, run) in restored.runs {
             if self.units.known(unit).is_some() {
                 restore(self, unit, run);
+            }
+        }
+        for unit in self.units.ids() {
+            dynamic_user::restore(self, unit);
+            if !self.units.run(unit).active_state().is_down() {
+                ipc::begin(self, unit);
             }
         }
         for (unit, path) in restored.groups {
@@ -166,8 +172,15 @@ fn look_back(core: &mut Core, busy: &[UnitId]) {
 
 fn resume(core: &mut Core, unit: UnitId) {
     if let Some(id) = core.units.run(unit).history.as_ref().and_then(|h| h.checking) {
-        let section = unit_settings::compiled(core, unit).section.clone();
-        again(&mut core.outbox, id, unit, Effect::CheckConditions { id, unit, section });
+        // A user is given when conditions have been met.
+        let effect = match core.units.dynamic_user(unit) {
+            Some(user) => Effect::LookUpNames { id, unit, user },
+            None => {
+                let section = unit_settings::compiled(core, unit).section.clone();
+                Effect::CheckConditions { id, unit, section }
+            }
+        };
+        again(&mut core.outbox, id, unit, effect);
     }
     freezer::resume_freezer(&core.units, &mut core.outbox, unit);
     match core.units.run(unit).state.clone() {
@@ -179,6 +192,7 @@ fn resume(core: &mut Core, unit: UnitId) {
         TypeState::Automount(Automount::Up(run)) => resume_automount(core, unit, &run),
         TypeState::Timer(Timer::Up(run)) => timer::resume(core, unit, &run),
         TypeState::Path(Path::Up(_)) => path::resume(core, unit),
+        TypeState::Scope(Scope::Up(run)) => scope::resume(core, unit, &run),
         TypeState::Slice(Slice::Asked(id)) => {
             let settings = unit_settings::compiled(core, unit);
             again(&mut core.outbox, id, unit, Effect::MakeCgroup { id, unit, settings });
@@ -248,7 +262,18 @@ fn spawn_again(
     let sockets = service::sockets_for(core, unit, list, main, &settings);
     let invocation = runtime_limit::invocation(&core.units, unit);
     let environment = service::environment(core, unit, list);
-    Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
+    let dynamic_user = core.units.dynamic_user(unit);
+    Box::new(Spawn {
+        unit,
+        list,
+        index,
+        main,
+        settings,
+        environment,
+        sockets,
+        invocation,
+        dynamic_user,
+    })
 }
 
 fn resume_socket(core: &mut Core, unit: UnitId, run: &SocketRun) {

@@ -16,7 +16,7 @@ use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
 use crate::state_change;
 use crate::transaction::Anchor;
 use crate::types::service::stop;
-use crate::types::{mount, socket};
+use crate::types::{mount, scope, socket};
 use warren_unit::Relation;
 
 pub(crate) fn request(core: &mut Core, client: ClientId, asker: Asker, request: Request) {
@@ -51,6 +51,16 @@ fn serve(
             }
             install::enqueue(core, Anchor { unit, job_type, mode }, cause)
         }
+        Request::StartScope { unit, mode, pids } => {
+            scope::await_processes(core, unit, pids)?;
+            let anchor = Anchor { unit, job_type: JobType::Start, mode };
+            let answer = install::enqueue(core, anchor, cause);
+            if answer.is_err() {
+                scope::give_up_processes(core, unit);
+            }
+            answer
+        }
+        Request::AbandonScope(unit) => scope::abandon(core, unit),
         Request::CancelJob(_) | Request::ClearJobs if core.totals.stopping => {
             Err(Refusal::ShuttingDown)
         }
@@ -177,6 +187,7 @@ fn hurry(core: &mut Core, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> 
             false
         }
         TypeState::Socket(_) => !socket::hurry(core, unit),
+        TypeState::Scope(_) => !scope::hurry(core, unit),
         TypeState::Mount(_) | TypeState::Swap(_) => {
             mount::hurry(core, unit);
             true

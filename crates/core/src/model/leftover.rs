@@ -13,6 +13,8 @@ pub enum Trace {
     Directory(String),
     /// A terminal that is to be as it was.
     Terminal(TerminalLeft),
+    /// Objects of interprocess communication of this user, by name or number.
+    Ipc(String),
 }
 
 /// How a terminal is reset after its last use (systemd.exec(5), "TTYReset=" and the others of that group).
@@ -31,10 +33,12 @@ pub struct TerminalLeft {
 }
 
 impl Trace {
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is; objects of interprocess communication are nowhere that a start would meet.
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Path::new(path),
-            Trace::Terminal(terminal) => Path::new(&terminal.path),
+            Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Some(Path::new(path)),
+            Trace::Terminal(terminal) => Some(Path::new(&terminal.path)),
+            Trace::Ipc(_) => None,
         }
     }
 }

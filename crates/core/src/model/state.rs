@@ -6,6 +6,7 @@
 
 use crate::model::admin_marks::{Marked, Notes, Remark};
 use crate::model::command_line::CommandLine;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::{EffectId, JobId, UnitId};
 use crate::model::job::{Job, JobKind, JobResult};
 use crate::model::part::Part;
@@ -389,6 +390,58 @@ pub enum Path {
     Up(Part<PathRun>),
 }
 
+/// The phases of a scope; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ScopePhase {
+    /// Its processes are being moved into its cgroup.
+    Starting,
+    /// It has processes.
+    Running,
+    /// The same, and the program that made it looks after it no longer.
+    Abandoned,
+    /// Its processes, or its controller, were asked to end.
+    StopSigterm,
+    /// Its processes were killed.
+    StopSigkill,
+}
+
+/// A scope that has processes, or is to have some.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ScopeRun {
+    /// Where it is.
+    pub phase: ScopePhase,
+    /// The processes that are to be moved into its cgroup; none once they are there.
+    pub pids: Box<[u32]>,
+    /// The move that is under way.
+    pub asked: Option<EffectId>,
+    /// The phase's deadline.
+    pub deadline: Option<Monotonic>,
+    /// `RuntimeMaxSec=`.
+    pub runtime_deadline: Option<Monotonic>,
+    /// The first thing that went wrong.
+    pub outcome: Outcome,
+    /// Its cgroup became empty while processes were being moved into it.
+    pub group_empty: bool,
+    /// It has no controller any more.
+    pub abandoned: bool,
+}
+
+/// The state of a scope; in this order a state file of a version that knew only whether one is there reads the same.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Scope {
+    /// It has no processes.
+    #[default]
+    Dead,
+    /// The scope of process 1, which is always there.
+    Perpetual,
+    /// It has no processes, and the last run went wrong.
+    Failed(Outcome),
+    /// It has no processes; its next start takes these in.
+    Awaiting(Box<[u32]>),
+    /// It has processes, or is to have some.
+    Up(Part<ScopeRun>),
+}
+
 /// What a unit is doing, by type.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum TypeState {
@@ -406,8 +459,8 @@ pub enum TypeState {
     Target(bool),
     /// A device: there or not.
     Device(Device),
-    /// A scope: alive while its cgroup has processes.
-    Scope(bool),
+    /// A scope.
+    Scope(Scope),
     /// Of a type that the version did not run that wrote it down; none is entered any more.
     Unsupported,
     /// A swap area, which comes and goes as a mount does.
@@ -608,6 +661,9 @@ pub struct History {
     /// The removal of what its last run left in the file system; a record of its own.
     #[serde(skip)]
     pub clearing: Option<Clearing>,
+    /// Who its processes are, with `DynamicUser=`; a record of its own.
+    #[serde(skip)]
+    pub dynamic_user: Option<Box<DynamicUser>>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

@@ -1,7 +1,7 @@
 //! When units want to be looked at: one deadline for each, the earliest of its own.
 
 use crate::model::ids::UnitId;
-use crate::model::state::{Mount, Service, Socket, Timer, TypeState, UnitRun};
+use crate::model::state::{Mount, Scope, Service, Socket, Timer, TypeState, UnitRun};
 use crate::model::time::Monotonic;
 use crate::parts::units::Units;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +99,9 @@ fn wanted(run: &UnitRun) -> Option<Monotonic> {
         TypeState::Socket(Socket::Up(s)) => s.deadline,
         TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => s.deadline,
         TypeState::Timer(Timer::Up(s)) => s.due,
+        TypeState::Scope(Scope::Up(s)) => {
+            [s.deadline, s.runtime_deadline].into_iter().flatten().min()
+        }
         _ => None,
     };
     let clearing = run.history.as_ref().and_then(|history| history.clearing?.until);

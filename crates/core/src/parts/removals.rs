@@ -22,7 +22,8 @@ pub(crate) struct Removals {
 
 impl Removals {
     pub(crate) fn insert(&mut self, unit: UnitId, traces: &[Trace]) {
-        let paths: Vec<PathBuf> = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        let paths: Vec<PathBuf> =
+            traces.iter().filter_map(|trace| trace.path().map(Path::to_owned)).collect();
         for path in &paths {
             self.paths.entry(path.clone()).or_default().insert(unit);
         }

@@ -2,6 +2,8 @@
 
 use crate::graph::cgroup_path::Strays;
 use crate::model::ids::UnitId;
+use crate::parts::dynamic_users::DynamicUsers;
+use crate::parts::ipc_users::IpcUsers;
 use crate::parts::removals::Removals;
 use crate::parts::units::Units;
 use std::collections::btree_map::Entry;
@@ -14,6 +16,10 @@ pub(crate) struct Resources {
     pub without_cgroups: bool,
     /// Units whose cgroup lies elsewhere than their definition says.
     pub strays: Strays,
+    /// Users that are made for runs.
+    pub dynamic_users: DynamicUsers,
+    /// Which units run as which user.
+    pub ipc_users: IpcUsers,
     /// What runs have left and is being removed.
     pub removals: Removals,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.

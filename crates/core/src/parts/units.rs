@@ -6,6 +6,7 @@
 use crate::graph::Graph;
 use crate::model::active_state::ActiveState;
 use crate::model::chunked::Chunked;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::UnitId;
 use crate::model::process::Outcome;
 use crate::model::state::*;
@@ -164,6 +165,11 @@ impl Units {
         self.run(unit).history.as_ref().map(|history| history.freezer).unwrap_or_default()
     }
 
+    /// Who a unit runs as, with `DynamicUser=`.
+    pub fn dynamic_user(&self, unit: UnitId) -> Option<Box<DynamicUser>> {
+        self.run(unit).history.as_ref()?.dynamic_user.clone()
+    }
+
     /// The removal of what a run left that is under way.
     pub fn clearing(&self, unit: UnitId) -> Option<Clearing> {
         self.run(unit).history.as_ref()?.clearing
@@ -267,6 +273,22 @@ impl Units {
         match &mut self.run_mut(unit).state {
             TypeState::Timer(Timer::Up(run)) => run,
             _ => panic!("the timer is active: it was looked at just before"),
+        }
+    }
+
+    /// The scope, if it has processes or is to have some.
+    pub fn scope(&self, unit: UnitId) -> Option<&ScopeRun> {
+        match &self.run(unit).state {
+            TypeState::Scope(Scope::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The same for writing; the caller saw that it is up.
+    pub fn scope_mut(&mut self, unit: UnitId) -> &mut ScopeRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Scope(Scope::Up(run)) => run,
+            _ => panic!("the scope is up: it was looked at just before"),
         }
     }
 

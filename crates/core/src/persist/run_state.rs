@@ -16,6 +16,7 @@
 use crate::graph::Graph;
 use crate::model::admin_marks::{Notes, Remark};
 use crate::model::command_line::CommandLine;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::Serial;
 use crate::model::ids::UnitId;
 use crate::model::reason::Reason;
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -77,6 +78,8 @@ enum Record<'r> {
     ClearingEnds { unit: UnitId, managers: u8 },
     /// When a timer last elapsed; follows the unit's own record. Since version 10.
     Timer { unit: UnitId, timer: TimerMemory },
+    /// Who the processes of the unit are; follows the unit's own record. Since version 11.
+    DynamicUser { unit: UnitId, user: Cow<'r, DynamicUser> },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -279,6 +282,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<
             records += 1;
         }
     }
+    if let Some(user) = run.history.as_ref().and_then(|history| history.dynamic_user.as_deref()) {
+        write_frame(out, &Record::DynamicUser { unit, user: Cow::Borrowed(user) });
+        records += 1;
+    }
     if let Some(timer) = run.history.as_ref().and_then(|history| history.timer) {
         write_frame(out, &Record::Timer { unit, timer });
         records += 1;
@@ -436,6 +443,11 @@ impl Restored {
             Record::Timer { unit, timer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().timer = Some(timer);
+            }
+            Record::DynamicUser { unit, user } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                let user = Box::new(user.into_owned());
+                run.history.get_or_insert_default().dynamic_user = Some(user);
             }
             Record::Group { unit, path } => {
                 if !self.runs.contains_key(&unit) {

@@ -7,6 +7,7 @@
 
 use crate::graph::{Delta, Graph};
 use crate::model::device_news::DeviceNews;
+use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::{ClientId, EffectId, UnitId};
 use crate::model::leftover::Trace;
 use crate::model::process::{CommandList, ExitStatus};
@@ -217,6 +218,8 @@ pub enum Done {
         /// Of the assertions.
         asserts: Verdict,
     },
+    /// Names were looked up in the user database.
+    Names(NamesFound),
     /// Sockets are open.
     Listening {
         /// How many file descriptors.
@@ -238,6 +241,11 @@ pub enum Done {
     Paths(PathLook),
     /// It was unmounted, and something else is mounted there still.
     StillMounted,
+    /// There is no file descriptor left for it; the text is for people.
+    NoDescriptors {
+        /// The limit, and what of it is kept.
+        error: String,
+    },
     /// It could not be done; the text is for people.
     Failed {
         /// The error.
@@ -359,6 +367,19 @@ pub struct Spawn {
     pub sockets: Vec<UnitId>,
     /// The unit's current run.
     pub invocation: u128,
+    /// Who it runs as, with `DynamicUser=`.
+    pub dynamic_user: Option<Box<DynamicUser>>,
+}
+
+/// What the user database has of the names and numbers of a dynamic user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NamesFound {
+    /// Names that it has.
+    pub known: Vec<Box<str>>,
+    /// Numbers that it has for other names.
+    pub taken: Vec<u32>,
+    /// Why the unit cannot run by these names, for people.
+    pub refused: Option<Box<str>>,
 }
 
 /// Something to be done.
@@ -373,6 +394,15 @@ pub enum Effect {
         /// What to look at.
         section: Arc<UnitSection>,
     },
+    /// Look up who a unit is to run as → [`Done::Names`].
+    LookUpNames {
+        /// The effect's id.
+        id: EffectId,
+        /// The unit.
+        unit: UnitId,
+        /// Its names and the numbers that were given to them.
+        user: Box<DynamicUser>,
+    },
     /// Start a process → [`Done::Spawned`] or [`Done::SpawnFailed`].
     Spawn(EffectId, Box<Spawn>),
     /// Make a slice's cgroup → [`Done::Ok`] or [`Done::Failed`].
@@ -381,6 +411,17 @@ pub enum Effect {
         id: EffectId,
         /// The slice.
         unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
+    /// Make a scope's cgroup and move processes into it → [`Done::Ok`], or [`Done::Failed`] if none is there.
+    AttachProcesses {
+        /// The effect's id.
+        id: EffectId,
+        /// The scope.
+        unit: UnitId,
+        /// The processes.
+        pids: Box<[u32]>,
         /// Its settings.
         settings: Arc<Compiled>,
     },
@@ -637,8 +678,10 @@ impl Effect {
     pub fn id(&self) -> Option<EffectId> {
         match self {
             Effect::CheckConditions { id, .. }
+            | Effect::LookUpNames { id, .. }
             | Effect::Spawn(id, _)
             | Effect::MakeCgroup { id, .. }
+            | Effect::AttachProcesses { id, .. }
             | Effect::Listen { id, .. }
             | Effect::Mount { id, .. }
             | Effect::Unmount { id, .. }

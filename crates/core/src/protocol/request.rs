@@ -87,6 +87,17 @@ pub enum Request {
         /// Which of both.
         frozen: bool,
     },
+    /// Start a scope, which takes these processes in.
+    StartScope {
+        /// The scope.
+        unit: UnitId,
+        /// How its job meets other jobs.
+        mode: JobMode,
+        /// The processes.
+        pids: Box<[u32]>,
+    },
+    /// The program that made a scope looks after it no longer.
+    AbandonScope(UnitId),
     /// Send a signal to processes of a unit.
     Kill {
         /// The unit.
@@ -176,6 +187,10 @@ pub enum Refusal {
     BadSignal(i32),
     /// Units of this type are not frozen, or there are no cgroups.
     CannotFreeze(UnitName),
+    /// The scope has no processes, or is on its way down.
+    ScopeNotRunning(UnitName),
+    /// The scope has processes, or a job that is to give it some.
+    ScopeExists(UnitName),
     /// The unit is down.
     Inactive,
     /// The unit has a job.
@@ -235,6 +250,10 @@ impl std::fmt::Display for Refusal {
             Refusal::NoSuchProcess(u) => write!(f, "Unit {u} has no such process."),
             Refusal::BadSignal(n) => write!(f, "Signal number {n} is out of range."),
             Refusal::CannotFreeze(u) => write!(f, "Unit '{u}' does not support freezing."),
+            Refusal::ScopeNotRunning(u) => {
+                write!(f, "Scope {u} is not running, cannot abandon.")
+            }
+            Refusal::ScopeExists(u) => write!(f, "Unit {u} was already loaded."),
             Refusal::Inactive => write!(f, "Unit is inactive."),
             Refusal::HasJob(u) => write!(f, "Unit {u} has a pending job."),
             Refusal::FreezerBusy(u) => write!(f, "Unit {u} is being frozen, thawed or changed."),
@@ -290,6 +309,8 @@ pub enum Notice {
         /// Its paths.
         paths: Vec<PathBuf>,
     },
+    /// The controller of a scope is asked to end its processes.
+    RequestStop(UnitId),
     /// An order that goes in a circle was broken.
     CycleBroken {
         /// Every unit of the circle, in order.

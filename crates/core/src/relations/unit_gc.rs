@@ -9,6 +9,7 @@ use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
 use crate::parts::units::Units;
 use warren_unit::LoadState;
+use warren_unit::search::is_transient;
 
 /// The most units that are forgotten for each other's sake; who is named by more stays.
 const GROUP_UNITS_MAX: usize = 64;
@@ -45,10 +46,12 @@ pub(crate) fn forgotten_with(
 fn leaves_nothing(graph: &Graph, units: &Units, unit: UnitId) -> bool {
     let Some(definition) = graph.get(unit) else { return false };
     let run = units.run(unit);
-    // That of an instance can be its template's.
+    // That of an instance can be its template's, and that of a unit which a client made goes with it.
     let own_file = || {
         let fragment = definition.files.fragment.as_ref();
-        fragment.is_some_and(|file| file.path().ends_with(definition.name.as_str()))
+        fragment.is_some_and(|file| {
+            file.path().ends_with(definition.name.as_str()) && !is_transient(file.path())
+        })
     };
     let at_rest = match run.active_state() {
         ActiveState::Inactive => true,

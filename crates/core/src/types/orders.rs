@@ -2,7 +2,7 @@
 //!
 //! Must not: hold what only one type does.
 
-use crate::features::{cleanup, device_sight, start_limit};
+use crate::features::{cleanup, device_sight, dynamic_user, ipc, start_limit};
 use crate::graph::Graph;
 use crate::jobs::{ends, halves};
 use crate::model::active_state::ActiveState;
@@ -14,11 +14,11 @@ use crate::model::state::*;
 use crate::parts::job_queue::Turn;
 use crate::parts::units::Units;
 use crate::parts::{Core, unit_settings};
-use crate::protocol::event::{Done, Effect, Verdict};
+use crate::protocol::event::{Done, Effect, NamesFound, Verdict};
 use crate::protocol::request::Notice;
 use crate::state_change;
 use crate::types::service::stop;
-use crate::types::{automount, mount, path, service, simple, socket, timer};
+use crate::types::{automount, mount, path, scope, service, simple, socket, timer};
 use crate::view::Totals;
 use warren_unit::{UnitFlags, UnitType};
 
@@ -37,6 +37,7 @@ fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
         TypeState::Automount(state) => *state = Automount::Failed(outcome),
         TypeState::Timer(state) => *state = Timer::Failed(outcome),
         TypeState::Path(state) => *state = Path::Failed(outcome),
+        TypeState::Scope(state) => *state = Scope::Failed(outcome),
         _ => {}
     });
     if core.graph.flags(unit).has_job_settings() {
@@ -67,7 +68,7 @@ pub(crate) fn start_unit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn 
 
 fn can_run(units: &Units, totals: &Totals, unit: UnitId) -> bool {
     match units.run(unit).state {
-        TypeState::Unsupported | TypeState::Scope(_) => false,
+        TypeState::Unsupported | TypeState::Scope(Scope::Perpetual) => false,
         TypeState::Swap(_) => !totals.without_swaps,
         _ => true,
     }
@@ -95,6 +96,7 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         UnitType::Automount => automount::refused_to_start(core, unit),
         UnitType::Timer => timer::refused_to_start(core, unit),
         UnitType::Path => path::refused_to_start(core, unit),
+        UnitType::Scope => scope::refused_to_start(core, unit),
         _ => false,
     };
     if is_refused {
@@ -106,6 +108,15 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         history.restarts = 0;
         history.relapse = None;
     }
+    if dynamic_user::look_up(core, unit) {
+        return Turn::Begun;
+    }
+    start_named(core, unit)
+}
+
+/// Starts a unit of which is known who it runs as.
+fn start_named(core: &mut Core, unit: UnitId) -> Turn {
+    ipc::begin(core, unit);
     match core.graph.definition(unit).unit_type() {
         UnitType::Service => service::start(core, unit),
         UnitType::Socket => socket::start(core, unit),
@@ -113,6 +124,7 @@ fn start_checked(core: &mut Core, unit: UnitId) -> Turn {
         UnitType::Automount => automount::start(core, unit),
         UnitType::Timer => timer::start(core, unit),
         UnitType::Path => path::start(core, unit),
+        UnitType::Scope => scope::start(core, unit),
         UnitType::Slice => simple::slice_start(core, unit),
         UnitType::Target => simple::target_start(core, unit),
         _ => {}
@@ -144,6 +156,10 @@ pub(crate) fn conditions_done(
     }
     let now = core.times.now;
     core.units.history_mut(unit).checking = None;
+    if let Done::Names(found) = result {
+        names_done(core, unit, found);
+        return true;
+    }
     let (conditions, asserts) = match result {
         Done::Conditions { conditions, asserts } => {
             keep_verdicts(&mut core.units, unit, conditions, asserts);
@@ -178,6 +194,18 @@ pub(crate) fn conditions_done(
         ends::finish_job(core, unit, result, reason);
     }
     true
+}
+
+/// Goes on with a start when it is known which names the user database has.
+fn names_done(core: &mut Core, unit: UnitId, found: &NamesFound) {
+    if core.units.run(unit).job.is_none() {
+        return dynamic_user::release_if_over(core, unit);
+    }
+    if dynamic_user::found(core, unit, found)
+        && let Turn::Over(result, reason) = start_named(core, unit)
+    {
+        ends::finish_job(core, unit, result, reason);
+    }
 }
 
 /// Which conditions and assertions were not met, for those who ask. Where all are, nothing is
@@ -228,6 +256,7 @@ pub(crate) fn stop_unit(core: &mut Core, unit: UnitId, reason: Reason) {
         UnitType::Automount => automount::stop(core, unit),
         UnitType::Timer => timer::stop(core, unit),
         UnitType::Path => path::stop(core, unit),
+        UnitType::Scope => scope::stop(core, unit),
         UnitType::Slice => simple::slice_stop(core, unit),
         UnitType::Target => {
             state_change::transit(core, unit, false, |run| run.state = TypeState::Target(false))

@@ -378,6 +378,7 @@ fn spawn(
         environment: environment(core, unit, list),
         sockets: sockets_for(core, unit, list, main, &settings),
         invocation: core.units.run(unit).history.as_ref().map_or(0, |h| h.invocation),
+        dynamic_user: core.units.dynamic_user(unit),
         settings,
     };
     command_lines::note_line(&mut core.units, unit, list, index, &spawn.settings);

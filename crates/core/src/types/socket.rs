@@ -216,6 +216,7 @@ fn spawn(
         environment: Vec::new(),
         sockets: Vec::new(),
         invocation,
+        dynamic_user: units.dynamic_user(unit),
     };
     command_lines::note_line(units, unit, list, index, &spawn.settings);
     outbox.effects.push(Effect::Spawn(id, Box::new(spawn)));
@@ -319,6 +320,12 @@ fn listen_done(core: &mut Core, unit: UnitId, result: Done) {
     }
     match result {
         _ if is_leaving(&core.units, unit) => leaves_if_free(core, unit),
+        Done::NoDescriptors { error } => {
+            state_change::note(core, unit, Code::Resources, Cause::Kernel, error.clone());
+            core.units.history_mut(unit).status_text = error;
+            set_outcome(&mut core.units, unit, Outcome::Resources);
+            go_down(core, unit);
+        }
         Done::Failed { error } => {
             state_change::note(core, unit, Code::ListenFailed, Cause::Kernel, error.clone());
             core.units.history_mut(unit).status_text = error;

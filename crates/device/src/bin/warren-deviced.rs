@@ -20,8 +20,9 @@ use warren_device::lvm::text::TextFault;
 use warren_device::readers::Readers;
 use warren_device::sandbox;
 use warren_device::sysfs::{Roots, parse_wwids};
+use warren_sys::notify::Watchdog;
 use warren_sys::signal::{SignalFd, SignalSet, set_blocked};
-use warren_sys::usage;
+use warren_sys::{time, usage};
 
 const HELP: &str = "\
 Usage: warren-deviced [OPTION]...
@@ -268,15 +269,21 @@ fn run(mut command: Command) -> warren_sys::Result<()> {
     }
     sandbox::enter(&roots)?.iter().for_each(|line| warren_sys::tell!("sandbox: {line}"));
     daemon.begin();
+    let mut watchdog = Watchdog::of_environment(now_us());
     loop {
         if let Some(link) = &mut link {
             link.serve(&mut daemon);
+        }
+        if watchdog.as_mut().is_some_and(|watchdog| watchdog.is_due(now_us())) {
+            daemon.say_alive();
         }
         if command.once && daemon.is_settled() {
             print_report(&daemon, command.json);
             return Ok(());
         }
-        daemon.turn(link.as_ref().and_then(Link::patience))?;
+        let until = |due_us: u64| Duration::from_micros(due_us.saturating_sub(now_us()));
+        let due = watchdog.map(|watchdog| until(watchdog.due_us()));
+        daemon.turn(link.as_ref().and_then(Link::patience).into_iter().chain(due).min())?;
         daemon.take_lines().iter().for_each(|line| warren_sys::tell!("{line}"));
         match signals.read()?.map(|info| info.signal) {
             Some(SIGUSR1) => print_report(&daemon, command.json),
@@ -284,6 +291,11 @@ fn run(mut command: Command) -> warren_sys::Result<()> {
             None => {}
         }
     }
+}
+
+/// The monotonic clock, µs.
+fn now_us() -> u64 {
+    time::monotonic_ns() / 1000
 }
 
 /// The manager, and what it was told.

@@ -43,6 +43,10 @@ pub const EXIT_RESTART: i32 = 85;
 /// Name under which warrend keeps its run-state memfd. For init a stored fd like any other.
 pub const STATE_NAME: &str = "state";
 
+/// How the names begin of what is kept for units. Of these init keeps no more than leaves its reserve of file descriptors
+/// alone ([`warren_sys::descriptors`]); what is the manager's own is kept as long as there are any.
+pub const KEPT_FOR_UNITS: [&str; 3] = ["socket/", "stream/", "fdstore/"];
+
 /// Most fds in the store.
 pub const STORE_FDS_MAX: usize = 65_536;
 

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 7;
+    const VERSION: u8 = 8;
 }
 
 impl SpawnRequest {
@@ -558,6 +558,8 @@ pub struct Directories {
     pub names: Vec<String>,
     /// Mode of the innermost directories. What there is of `Configuration` stays as it is.
     pub mode: u32,
+    /// They lie in `base/private` and are linked to below `base` (DynamicUser=).
+    pub private: bool,
     /// Links below `base` to these directories: name and link.
     pub links: Vec<(String, String)>,
 }

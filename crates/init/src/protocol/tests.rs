@@ -122,6 +122,7 @@ fn full_request() -> SpawnRequest {
             names: vec![text()],
             mode: 1,
             links: vec![(text(), text())],
+            private: true,
         }],
         terminal: Some(TerminalUse {
             hangup: true,

@@ -1,5 +1,5 @@
-//! Questions and orders to the daemon, [`warren_wire::log`], over a Unix socket that only its user can
-//! connect to.
+//! Questions and orders to the daemon, [`warren_wire::log`], over a Unix socket that its user can connect to, and the
+//! members of the group that may read the log. They may ask for lines, and that what is held is written, no more.
 //!
 //! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory;
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
@@ -9,13 +9,13 @@
 //! `io.systemd.journal` systemd's journalctl orders the same, under systemd's names.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use jiff::tz::TimeZone;
 use warren_sys::epoll::{Epoll, Interest};
-use warren_sys::{fdpass, socket};
+use warren_sys::{credentials, fdpass, process, socket};
 use warren_wire::frame::{Inbox, Pushed};
-use warren_wire::log::{Answer, QUESTION_BYTES_MAX, Question};
+use warren_wire::log::{Answer, Order, QUESTION_BYTES_MAX, Question};
 
 use crate::daemon::core::Core;
 use crate::daemon::tails::Line;
@@ -24,6 +24,9 @@ use warren_log_store::time;
 
 /// Most connections at a time; with one more, the oldest is closed.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Most of them of others than root and the daemon's own user; with one more, the oldest of those is closed.
+const OF_MEMBERS_MAX: usize = 16;
 
 /// Those who ask.
 pub struct Control {
@@ -36,6 +39,8 @@ pub struct Control {
 pub struct Asking {
     socket: OwnedFd,
     question: Inbox,
+    /// Not root, and not the daemon's own user.
+    is_member: bool,
 }
 
 impl Control {
@@ -61,17 +66,34 @@ impl Control {
         for _ in 0..CONNECTIONS_MAX {
             let socket = socket::accept(self.listeners[listener].as_fd())?;
             let Some(socket) = socket else { return Ok(()) };
-            if self.asking.len() >= CONNECTIONS_MAX {
-                self.asking.pop_first();
-            }
+            let is_member = is_member(socket.as_fd());
+            self.make_room(is_member);
             let token = self.next;
             if epoll.add(&socket, token, Interest::READ).is_ok() {
                 self.next += 1;
-                self.asking
-                    .insert(token, Asking { socket, question: Inbox::new(QUESTION_BYTES_MAX) });
+                let question = Inbox::new(QUESTION_BYTES_MAX);
+                self.asking.insert(token, Asking { socket, question, is_member });
             }
         }
         Ok(())
+    }
+
+    /// Closes the oldest connection where there are too many.
+    fn make_room(&mut self, for_member: bool) {
+        let mut members = self.asking.iter().filter(|(_, asking)| asking.is_member);
+        let oldest = members.next().map(|(token, _)| *token);
+        let many_members = for_member && members.count() + 1 >= OF_MEMBERS_MAX;
+        match oldest {
+            Some(oldest) if many_members => _ = self.asking.remove(&oldest),
+            _ if self.asking.len() >= CONNECTIONS_MAX => _ = self.asking.pop_first(),
+            _ => {}
+        }
+    }
+
+    /// Whether this question is one for who asks it.
+    pub fn may_ask(&self, token: u64, question: &Question) -> bool {
+        let for_all = matches!(question, Question::Tail(_) | Question::Order(Order::Write));
+        for_all || self.asking.get(&token).is_none_or(|asking| !asking.is_member)
     }
 
     /// Reads from one who asks; gives the question when it is whole.
@@ -115,6 +137,17 @@ impl Asking {
     pub fn answer(&self, answer: &Answer) {
         let _ = fdpass::try_send(self.socket.as_fd(), &answer.write(), &[]);
     }
+}
+
+/// Who cannot be told apart has no rights.
+fn is_member(socket: BorrowedFd<'_>) -> bool {
+    let uid = credentials::peer(socket).map(|peer| peer.uid);
+    uid.map_or(true, |uid| uid != 0 && uid != process::own_ids().0)
+}
+
+/// What who may not give an order is told.
+pub fn refused() -> Answer {
+    Answer::Failed("only root may order that".to_owned())
 }
 
 /// The last lines of a unit.

@@ -3,14 +3,12 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use rustix::net::{SocketType, getsockname, sockopt};
 use warren_sys::socket::{self, Kind, SocketOptions};
-use warren_sys::{activation, fdpass};
+use warren_sys::{activation, notify};
 
 /// Names of what is kept.
 pub const LINK_NAME: &str = "warren-link";
@@ -122,22 +120,10 @@ pub fn tell_ready() {
 }
 
 fn notify(text: &str, fds: &[BorrowedFd<'_>]) -> bool {
-    let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return false };
-    let sent = send_to(&path, text.as_bytes(), fds);
-    if let Err(e) = &sent {
+    notify::send(text, fds).unwrap_or_else(|e| {
         warren_sys::tell!("warren-journald: NOTIFY_SOCKET: {e}");
-    }
-    sent.is_ok()
-}
-
-fn send_to(path: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> std::io::Result<()> {
-    let address = match path.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(path),
-    };
-    let socket = UnixDatagram::unbound()?;
-    socket.connect_addr(&address?)?;
-    fdpass::send(socket.as_fd(), data, fds).map_err(|e| std::io::Error::from_raw_os_error(e.errno))
+        false
+    })
 }
 
 /// A socket of the daemon's own, where the manager gave none.

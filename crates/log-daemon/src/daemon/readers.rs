@@ -54,6 +54,11 @@ impl Readers {
         Readers { groups: groups.filter(|gid| *gid != 0).collect() }
     }
 
+    /// The group whose members may ask the daemon to write what it holds.
+    pub fn first(&self) -> Option<u32> {
+        self.groups.first().copied()
+    }
+
     /// Gives a directory of root's own, and what is in it, to the groups.
     ///
     /// # Errors

@@ -28,6 +28,9 @@ struct Args {
     /// Answer only clients whose certificates were signed by one in this file (PEM).
     #[arg(long, value_name = "PATH", requires = "cert")]
     trust: Option<PathBuf>,
+    /// Answer clients that call this machine by that name, too, where they speak no TLS; may come often.
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -45,10 +48,10 @@ fn main() -> ExitCode {
 }
 
 fn options(args: Args) -> Result<Options, Failure> {
-    let Args { listen, cert, key, trust, place } = args;
+    let Args { listen, cert, key, trust, names, place } = args;
     let tls = match cert.zip(key) {
         Some((cert, key)) => Some(Arc::new(tls::server(cert, key, trust)?)),
         None => None,
     };
-    Ok(Options { args: place.into(), listen, tls })
+    Ok(Options { args: place.into(), listen, tls, names })
 }

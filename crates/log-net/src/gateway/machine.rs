@@ -7,6 +7,7 @@ use warren_sys::virtualization;
 
 use crate::gateway::Failure;
 use warren_log_show::report::report;
+use warren_log_store::error::Error;
 use warren_log_store::host::Host;
 use warren_log_store::query::Union;
 
@@ -50,9 +51,16 @@ fn virtualization() -> &'static str {
     virtualization::container().or_else(virtualization::machine).unwrap_or("bare")
 }
 
-/// Every value of a field, one a line.
-pub fn values(journal: &Union, name: &str, as_json: bool) -> Result<Vec<u8>, Failure> {
-    let (values, damage) = journal.values(name.as_bytes())?;
+/// Most bytes of the values of a field, in memory: a client that wants those of `MESSAGE` wants the whole log.
+const VALUES_BYTES_MAX: usize = 16 << 20;
+
+/// Every value of a field, one a line; nothing where these are too many.
+pub fn values(journal: &Union, name: &str, as_json: bool) -> Result<Option<Vec<u8>>, Failure> {
+    let found = journal.values_within(name.as_bytes(), VALUES_BYTES_MAX);
+    let (values, damage) = match found {
+        Err(Error::TooLarge { .. }) => return Ok(None),
+        found => found?,
+    };
     report(&damage);
     let mut out = Vec::new();
     for value in values {
@@ -62,7 +70,7 @@ pub fn values(journal: &Union, name: &str, as_json: bool) -> Result<Vec<u8>, Fai
         }
         out.push(b'\n');
     }
-    Ok(out)
+    Ok(Some(out))
 }
 
 /// A value as the JSON of entries has it: a text, or its bytes as numbers.

@@ -1,5 +1,7 @@
 //! The head of a request: what it asks for, in which format. Pure.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 /// Longest head, bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 
@@ -19,6 +21,24 @@ pub struct Request {
     pub accept: String,
     /// `Range:`.
     pub range: Option<String>,
+    /// `Host:`: by which name the client knows this machine.
+    pub host: Option<String>,
+}
+
+/// Whether a client meant this machine: by an address, as the machine itself, or by one of these names. A web page
+/// reaches machines that its reader can reach by giving its own name their address, and then reads what they answer.
+/// Clients that name no host are no browsers.
+pub fn is_for_us(request: &Request, names: &[String]) -> bool {
+    let Some(host) = request.host.as_deref() else { return true };
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => return address.parse::<Ipv6Addr>().is_ok(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.trim_end_matches('.');
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    name.parse::<Ipv4Addr>().is_ok()
+        || is("localhost")
+        || names.iter().any(|known| !known.is_empty() && is(known))
 }
 
 /// Why a head is refused.
@@ -54,6 +74,7 @@ fn request(head: &httparse::Request<'_, '_>) -> Request {
         is_1_1: head.version == Some(1),
         accept: field("Accept").unwrap_or_default(),
         range: field("Range"),
+        host: field("Host"),
     }
 }
 
@@ -64,12 +85,43 @@ mod tests {
     fn check(data: &str, expected: &str) {
         let found = match parse(data.replace('|', "\r\n").as_bytes()) {
             Ok(None) => "more".to_owned(),
-            Ok(Some(Request { method, target, is_1_1, accept, range })) => {
+            Ok(Some(Request { method, target, is_1_1, accept, range, .. })) => {
                 format!("{method} {target} {is_1_1} [{accept}] {}", range.unwrap_or_default())
             }
             Err(bad) => format!("{bad:?}"),
         };
         assert_eq!(found.trim(), expected, "{data}");
+    }
+
+    #[test]
+    fn a_page_of_another_name_is_not_answered() {
+        let names = ["web1".to_owned(), "logs.example".to_owned(), String::new()];
+        let is_for_us = |host: &str| {
+            let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let request = parse(head.as_bytes()).expect("a head").expect("all of it");
+            is_for_us(&request, &names)
+        };
+        for host in [
+            "127.0.0.1:19531",
+            "10.0.0.7",
+            "[::1]:19531",
+            "localhost:1",
+            "WEB1",
+            "logs.example.:80",
+        ] {
+            assert!(is_for_us(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:19531",
+            "web1.evil.example",
+            "127.0.0.1.evil.example",
+            "[evil]",
+            "",
+        ] {
+            assert!(!is_for_us(host), "{host}");
+        }
+        assert!(super::is_for_us(&Request::default(), &names), "HTTP/1.0 needs none");
     }
 
     #[test]

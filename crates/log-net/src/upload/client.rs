@@ -1,11 +1,12 @@
 //! One receiver over one connection: a batch out, an answer in.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
+use warren_sys::passwd;
 
 use crate::tls::Connected;
 use crate::tls::renewed::Renewed;
@@ -90,8 +91,9 @@ impl Client {
     }
 
     fn connect(&self) -> Result<Connected> {
-        let mut last = Error::new(ErrorKind::NotFound, "no address");
-        for address in (self.url.host.as_str(), self.url.port).to_socket_addrs()? {
+        let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
+        for address in addresses(&self.url.host) {
+            let address = SocketAddr::from((address, self.url.port));
             match TcpStream::connect_timeout(&address, Duration::from_secs(CONNECT_SECONDS_MAX)) {
                 Ok(connection) => {
                     let patience = Some(Duration::from_secs(ANSWER_SECONDS_MAX));
@@ -121,6 +123,13 @@ impl Client {
         );
         [head.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
     }
+}
+
+/// The addresses of a host. Names are looked up by a program of the machine: its libraries for that do not belong into
+/// this one, which is static and may be of another version, and has the log open.
+fn addresses(host: &str) -> Vec<IpAddr> {
+    let literal = host.trim_start_matches('[').trim_end_matches(']').parse();
+    literal.map_or_else(|_| passwd::served_addresses(host), |address| vec![address])
 }
 
 /// The connection ended, as one that was idle may.
@@ -202,6 +211,18 @@ fn read_more(from: &mut impl Read, data: &mut Vec<u8>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_an_address_or_a_name_that_the_machine_knows() {
+        let shown = |host: &str| -> Vec<String> {
+            addresses(host).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(shown("192.0.2.7"), ["192.0.2.7"]);
+        assert_eq!(shown("[2001:db8::7]"), ["2001:db8::7"]);
+        assert!(addresses("localhost").iter().all(IpAddr::is_loopback));
+        assert!(!addresses("localhost").is_empty());
+        assert_eq!(shown("no-such-host.invalid"), [""; 0]);
+    }
 
     fn check(answer: &str, expected: &str) {
         let answer = answer.replace('|', "\r\n");

@@ -9,6 +9,7 @@ use crate::entry::Id128;
 use crate::error::{Damage, Error, Result};
 use crate::files::memory::InMemory;
 use crate::files::{File, Files};
+use crate::query::distinct::DistinctValues;
 use crate::query::expr::{BOOT_FIELD, each_text};
 use crate::query::{Direction, Query};
 use crate::segment::directory::{BlockPlace, BootSpan};
@@ -191,16 +192,16 @@ impl Source {
     pub fn values(
         &self,
         field: &[u8],
-        values: &mut BTreeSet<Vec<u8>>,
+        values: &mut DistinctValues,
         damage: &mut Vec<Error>,
     ) -> Result<()> {
         if field == BOOT_FIELD {
-            values
-                .extend(self.boots(damage)?.iter().map(|span| span.boot.to_string().into_bytes()));
+            let boots = self.boots(damage)?;
+            boots.iter().for_each(|span| values.insert(span.boot.to_string().as_bytes()));
             return Ok(());
         }
         if let Content::Segment(segment) = self.content()?
-            && segment.values(field, |value| insert(values, value))?.is_some()
+            && segment.values(field, |value| values.insert(value))?.is_some()
         {
             return Ok(());
         }
@@ -208,13 +209,13 @@ impl Source {
         self.each_block(damage, |block| {
             block.contexts().iter().for_each(|context| {
                 let of_field = context.iter().filter(|(name, _)| *name == field);
-                of_field.for_each(|(_, value)| insert(values, value));
+                of_field.for_each(|(_, value)| values.insert(value));
             });
             if field == TEXT_FIELD {
-                return each_text(block, |_, text| insert(values, text));
+                return each_text(block, |_, text| values.insert(text));
             }
             if let Some(column) = block.column(field)? {
-                (0..column.len()).for_each(|place| insert(values, &column.get(place)));
+                (0..column.len()).for_each(|place| values.insert(&column.get(place)));
             }
             Ok(())
         })

@@ -277,6 +277,10 @@ fn values_are_those_of_all_entries() {
         let expected: BTreeSet<_> = all.iter().flat_map(of_field).collect();
         assert_eq!(journal.values(field.as_bytes()), Ok((expected, Vec::new())), "{field}");
     }
+    let few = journal.values_within(b"PRIORITY", 4096).expect("there are eight at most");
+    assert_eq!(few, journal.values(b"PRIORITY").expect("readable"));
+    let many = journal.values_within(b"MESSAGE", 4096);
+    assert!(matches!(many, Err(Error::TooLarge { max: 4096, .. })), "{many:?}");
 }
 
 #[test]

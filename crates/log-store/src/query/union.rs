@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::entry::{Entry, Id128};
 use crate::error::{Error, Result};
-use crate::query::{Cursor, Direction, Entries, Journal, Query};
+use crate::query::{Cursor, Direction, DistinctValues, Entries, Journal, Query};
 use crate::segment::directory::BootSpan;
 
 /// The entries of a query, one after the other.
@@ -44,8 +44,8 @@ pub trait Reader {
         direction: Direction,
         position: Option<u64>,
     ) -> Box<dyn Stream + 'a>;
-    /// Every different value of a field.
-    fn values(&self, field: &[u8]) -> Result<Values>;
+    /// Every different value of a field, of at most so many bytes; [`Error::TooLarge`] when there are more.
+    fn values(&self, field: &[u8], bytes_max: usize) -> Result<Values>;
     /// Every field name that occurs.
     fn field_names(&self) -> Result<Values>;
     /// All boots.
@@ -82,8 +82,8 @@ impl Reader for Journal {
         Box::new(Journal::entries(self, query, direction, position))
     }
 
-    fn values(&self, field: &[u8]) -> Result<Values> {
-        Journal::values(self, field)
+    fn values(&self, field: &[u8], bytes_max: usize) -> Result<Values> {
+        self.values_within(field, bytes_max)
     }
 
     fn field_names(&self) -> Result<Values> {
@@ -196,13 +196,22 @@ impl Union {
 
     /// Every different value of a field, and the damage met on the way.
     pub fn values(&self, field: &[u8]) -> Result<Values> {
-        let (mut values, mut damage) = Values::default();
+        self.values_within(field, usize::MAX)
+    }
+
+    /// The same, of at most so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when there are more.
+    pub fn values_within(&self, field: &[u8], bytes_max: usize) -> Result<Values> {
+        let (mut values, mut damage) = (DistinctValues::new(bytes_max), Vec::new());
         for part in &self.parts {
-            let (more, faults) = part.values(field)?;
-            values.extend(more);
+            let (more, faults) = part.values(field, bytes_max)?;
+            more.iter().for_each(|value| values.insert(value));
+            values.check()?;
             damage.extend(faults);
         }
-        Ok((values, damage))
+        Ok((values.into_set()?, damage))
     }
 
     /// Every field name that occurs, and the damage met on the way.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, is_valid_name};
 use crate::error::{Damage, Error, Result};
 use crate::files::{Disk, Files};
+use crate::query::DistinctValues;
 use crate::query::union::{Boots, Reader, Stream, Values};
 use crate::query::{BOOT_FIELD, Direction, Query};
 use crate::segment::directory::BootSpan;
@@ -214,23 +215,24 @@ impl Reader for SystemdFile {
         Box::new(Walk::new(self, query, direction, position))
     }
 
-    fn values(&self, field: &[u8]) -> Result<Values> {
+    fn values(&self, field: &[u8], bytes_max: usize) -> Result<Values> {
+        let mut values = DistinctValues::new(bytes_max);
         match self.file.indexed_values(field) {
             // Of the boot each entry has its stamp.
-            Some(values) if field != BOOT_FIELD || !values.is_empty() => {
-                return Ok((values.into_iter().collect(), Vec::new()));
+            Some(indexed) if field != BOOT_FIELD || !indexed.is_empty() => {
+                indexed.iter().for_each(|value| values.insert(value));
+                return Ok((values.into_set()?, Vec::new()));
             }
             _ => {}
         }
-        let mut values = BTreeSet::new();
         let damage = self.each(|entry| {
             let named = entry.fields.iter().filter(|(name, _)| *name == field);
-            values.extend(named.map(|(_, value)| value.to_vec()));
+            named.for_each(|(_, value)| values.insert(value));
             if field == BOOT_FIELD {
-                values.insert(entry.stamp.boot.to_string().into_bytes());
+                values.insert(entry.stamp.boot.to_string().as_bytes());
             }
         })?;
-        Ok((values, damage.said))
+        Ok((values.into_set()?, damage.said))
     }
 
     fn field_names(&self) -> Result<Values> {

@@ -159,7 +159,7 @@ fn entries_come_as_they_were_written() {
         };
         assert_eq!(read(&bytes, &some, Direction::Forward), expected(&[3, 5]));
         let file = SystemdFile::of("f", Box::new(InMemory::new("f", bytes))).expect("whole");
-        let (values, _) = file.values(b"ODD").expect("no read fails");
+        let (values, _) = file.values(b"ODD", usize::MAX).expect("no read fails");
         assert_eq!(values.len(), 2);
         assert_eq!(file.boots().expect("no read fails").0.len(), 1);
     }
@@ -246,8 +246,8 @@ fn matches_values_and_boots_come_from_the_index() {
     let any = vec![Expr::field("ODD", "0"), Expr::field("MESSAGE", "text 3")];
     assert_eq!(count(Expr::Any(any)), odd + 1);
     let file = SystemdFile::of("f", Box::new(InMemory::new("f", bytes.clone()))).expect("whole");
-    assert_eq!(file.values(b"ODD").expect("no read fails").0.len(), 2);
-    assert_eq!(file.values(b"NOSUCH").expect("no read fails").0.len(), 0);
+    assert_eq!(file.values(b"ODD", usize::MAX).expect("no read fails").0.len(), 2);
+    assert_eq!(file.values(b"NOSUCH", usize::MAX).expect("no read fails").0.len(), 0);
     let names = file.field_names().expect("no read fails").0;
     let names: Vec<String> =
         names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -278,7 +278,7 @@ fn a_damaged_index_hurts_nobody() {
             assert!(found.len() <= odd + 1, "byte {at}");
         }
         let Ok(file) = SystemdFile::of("f", Box::new(InMemory::new("f", bytes))) else { continue };
-        let read = (file.values(b"ODD"), file.field_names(), file.boots());
+        let read = (file.values(b"ODD", usize::MAX), file.field_names(), file.boots());
         assert!(read.0.is_ok() && read.1.is_ok() && read.2.is_ok(), "byte {at}");
     }
 }

@@ -71,9 +71,12 @@ impl GroupLimits {
         if let Some(config) = cgroup_config(settings) {
             wanted.take(config, offered, host_tasks);
         }
-        if let TypeSettings::Service(config) = &settings.own
-            && config.oom_policy == OomPolicy::Kill
-        {
+        let oom_policy = match &settings.own {
+            TypeSettings::Service(config) => Some(config.oom_policy),
+            TypeSettings::Scope(config) => Some(config.oom_policy),
+            _ => None,
+        };
+        if oom_policy == Some(OomPolicy::Kill) {
             wanted.write("OOMPolicy", "memory", "memory.oom.group", "1".to_owned());
         }
         wanted
@@ -280,6 +283,7 @@ pub fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
         TypeSettings::Socket(c) => Some(&c.cgroup),
         TypeSettings::Mount(c) => Some(&c.cgroup),
         TypeSettings::Slice(c) => Some(&c.cgroup),
+        TypeSettings::Scope(c) => Some(&c.cgroup),
         _ => None,
     }
 }

@@ -75,6 +75,8 @@ pub struct Loader {
     is_unstated: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
+    /// Names of links to units, and of what they lead to.
+    linked: BTreeSet<Box<str>>,
     /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
     link_owners: BTreeSet<Box<str>>,
     /// The rules that make units, if there may be any.
@@ -152,6 +154,7 @@ impl Loader {
             installation_changed: true,
             is_unstated: true,
             dropin_names: BTreeSet::new(),
+            linked: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
             mounted: KernelMounts::default(),
@@ -363,8 +366,22 @@ impl Loader {
         loading
     }
 
+    /// The same of several that clients made at once.
+    pub fn load_made(&mut self, graph: &Arc<Graph>, names: Vec<UnitName>) -> Loading {
+        self.refresh_index();
+        self.take_news(graph);
+        let names: BTreeSet<UnitName> = names.into_iter().collect();
+        let files = names.iter().map(|name| name.as_str().into()).collect();
+        let loading = self.load_names(graph, names.clone());
+        self.settle(&loading);
+        self.pending.settle(&files, names);
+        loading
+    }
+
     /// The generation without these units, but for those that got a file meanwhile.
     pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
+        self.refresh_index();
+        self.take_news(graph);
         let without_file: Vec<UnitName> =
             names.iter().filter(|name| !self.has_entry(name)).cloned().collect();
         self.pending.forget(&without_file);

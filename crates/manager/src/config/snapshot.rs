@@ -276,6 +276,9 @@ pub struct Snapshot {
     /// Something other than the content of a file changed: names, links, directories. Whoever
     /// keeps an index of those clears it.
     pub structure_changed: bool,
+    /// Names of files of units that came or went, and were or are nothing but files: what links lead to may be
+    /// another by that, and no directory is.
+    pub plain_changes: BTreeSet<Box<str>>,
     /// Files read and files looked at by the last scan or update.
     pub work: Work,
 }
@@ -338,6 +341,7 @@ impl Snapshot {
             known,
             diagnostics: BTreeMap::new(),
             structure_changed: true,
+            plain_changes: BTreeSet::new(),
             work: Work::default(),
         };
         if snapshot.watch.is_some() {
@@ -568,7 +572,12 @@ impl Snapshot {
         let bytes = |entry: Option<&Entry>| entry.map_or(0, Entry::kept_bytes);
         self.kept_bytes += bytes(now.as_ref());
         self.kept_bytes -= bytes(before.as_ref());
-        self.structure_changed |= differs && !both_files(before.as_ref(), now.as_ref());
+        match differs && !both_files(before.as_ref(), now.as_ref()) {
+            true if is_plain(before.as_ref()) && is_plain(now.as_ref()) => {
+                self.plain_changes.insert(name.into());
+            }
+            differs => self.structure_changed |= differs,
+        }
         self.note_outside(index, name, now.as_ref());
         self.has_new_names |= now.as_ref().is_some_and(|now| now.has_new_names(before.as_ref()));
         if let Some(now) = now {
@@ -576,6 +585,11 @@ impl Snapshot {
         }
         differs
     }
+}
+
+/// Whether there is nothing, or a file.
+fn is_plain(entry: Option<&Entry>) -> bool {
+    matches!(entry, None | Some(Entry::File(_)))
 }
 
 /// Whether two looks at an entry saw the same, but for its identity.

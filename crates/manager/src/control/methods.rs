@@ -1,5 +1,6 @@
 //! The methods of the control socket, as one table.
 
+use crate::base::hidden_processes;
 use crate::base::say::say;
 use crate::control::answer::{
     Answered, RESTARTED, Refused, ask, call_and_answer, diagnostic, find, find_or_load,
@@ -35,6 +36,7 @@ use warren_core::model::state::History;
 use warren_core::model::time::Moment;
 use warren_core::protocol::request::{self, Asker};
 use warren_init::protocol::control::PowerAction;
+use warren_sys::process::real_ids;
 use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
 use warren_wire::control::{
@@ -138,8 +140,15 @@ fn status(request: &Status, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
     let history = run.history.as_deref().unwrap_or(&empty);
     let files = definition.file_paths();
     let processes = shared.processes(&view, unit).into_iter();
-    let processes = processes
-        .map(|pid| ProcessRow { pid: pid as u32, command: crate::base::command_line::of(pid) });
+    let hides = !is_privileged(caller.asker) && hidden_processes::are_hidden();
+    let processes = processes.map(|pid| {
+        let is_own = || real_ids(pid as u32).is_some_and(|(uid, _)| uid == caller.asker.uid);
+        let command = match !hides || is_own() {
+            true => crate::base::command_line::of(pid),
+            false => "[hidden by hidepid=]".to_owned(),
+        };
+        ProcessRow { pid: pid as u32, command }
+    });
     let live = shared.live(unit);
     let mut out = StatusAnswer {
         row: row(&view, definition),

@@ -86,9 +86,17 @@ impl Control {
     }
 }
 
+/// What is done for a client until it goes.
+pub(crate) type Service = fn(&UnixStream, Asker, &Turns, &Arc<Shared>);
+
 /// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
 /// who connected since that one ended is served now.
-pub fn start(path: &Path, kept: Option<OwnedFd>, shared: Arc<Shared>) -> std::io::Result<Control> {
+pub(crate) fn start(
+    path: &Path,
+    kept: Option<OwnedFd>,
+    shared: Arc<Shared>,
+    service: Service,
+) -> std::io::Result<Control> {
     let is_there =
         || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let listener = match kept.filter(|_| is_there()) {
@@ -102,7 +110,7 @@ pub fn start(path: &Path, kept: Option<OwnedFd>, shared: Arc<Shared>) -> std::io
     let (taking, left) = channel();
     let is_leaving = leaving.clone();
     std::thread::Builder::new().name("control".into()).spawn(move || {
-        accept(&listener, &is_leaving, &shared);
+        accept(&listener, &is_leaving, &shared, service);
         drop::<Sender<()>>(taking);
     })?;
     Ok(Control { listener: copy, leaving, left })
@@ -133,7 +141,7 @@ fn next_client(
     }
 }
 
-fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, service: Service) {
     let places = Places::default();
     let turns = Turns::default();
     let acceptor = std::thread::current();
@@ -164,7 +172,7 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
         let (shared, acceptor) = (shared.clone(), acceptor.clone());
         let turns = turns.clone();
         let serve = move || {
-            serve(&client, asker, &turns, &shared);
+            service(&client, asker, &turns, &shared);
             let last = Arc::into_inner(client).into_iter();
             last.for_each(|stream| endings::end(stream.into(), peer.uid));
             acceptor.unpark();
@@ -182,7 +190,8 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
+/// The service of the control socket.
+pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
     let request_bytes_max = match is_privileged(asker) {
         true => REQUEST_BYTES_MAX,
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
@@ -218,7 +227,7 @@ fn parse(request: &[u8], asker: Asker) -> Result<Received, String> {
 
 /// Sends a message. What it was made of is gone by now: that has some times the size of its text, which alone is
 /// kept until the client has read it.
-fn reply(stream: &UnixStream, bytes: Vec<u8>) -> std::io::Result<()> {
+pub(crate) fn reply(stream: &UnixStream, bytes: Vec<u8>) -> std::io::Result<()> {
     let is_large = bytes.len() > LARGE_ANSWER_BYTES;
     let written = write_within(stream, &bytes, READS_WITHIN);
     drop(bytes);

@@ -29,7 +29,7 @@ use crate::process::pid_file::PidFileSearch;
 use crate::published::orders::Order;
 use crate::shutdown::words::AskedBy;
 use crate::spawn::helpers::Passed;
-use crate::spawn::{mount_commands, removals};
+use crate::spawn::{dynamic_names, mount_commands, removals};
 
 /// The daemon among the processes that a forking service has left: whoever forks one leaves it to init, and what
 /// it forks itself is its own. Nobody if there are several.
@@ -53,9 +53,15 @@ impl Daemon {
                 self.event_loop.checks.push((id, section))
             }
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
+            Effect::LookUpNames { id, user, .. } => {
+                self.event_loop.workers.run(id, move || Done::Names(dynamic_names::look_up(&user)));
+            }
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
                 self.done(id, result);
+            }
+            Effect::AttachProcesses { id, unit, pids, settings } => {
+                self.attach_to_scope(id, unit, &pids, &settings);
             }
             Effect::LimitGroup { unit, before, settings } => {
                 self.limit_group(unit, before.as_deref(), &settings);
@@ -137,6 +143,7 @@ impl Daemon {
                 | Effect::Unmount { .. }
                 | Effect::Spawn(..)
                 | Effect::MakeCgroup { .. }
+                | Effect::AttachProcesses { .. }
                 | Effect::CleanUp { .. }
         ) {
             self.kill_groups();

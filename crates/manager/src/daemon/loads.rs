@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 use warren_bus::ReplySender;
-use warren_bus::backend::Call;
+use warren_bus::backend::{Call, Transient};
 use warren_core::model::ids::UnitId;
 use warren_core::protocol::request::Asker;
 use warren_unit::{Diagnostic, UnitName};
@@ -27,6 +27,10 @@ pub(crate) enum AfterLoad {
     SignalReload,
     /// Answer `warren`.
     Report { reply: AnswerTo<Report>, ordered: Instant },
+    /// Start a unit that a client made.
+    Transient(Box<StartTransient>),
+    /// Tell whether it could be done.
+    Done(ReplySender),
     /// Hand a connection to its instance.
     Connection(Box<WaitingConnection>),
     /// These units were to be forgotten.
@@ -37,6 +41,16 @@ pub(crate) enum AfterLoad {
     Wanted(UnitName),
     /// Nobody waits.
     Nothing,
+}
+
+/// A unit that a client makes.
+pub(crate) struct StartTransient {
+    /// The client.
+    pub(crate) asker: Asker,
+    /// What it wants.
+    pub(crate) made: Transient,
+    /// Where the answer goes.
+    pub(crate) reply: ReplySender,
 }
 
 impl AfterLoad {

@@ -147,6 +147,18 @@ impl Daemon {
             Call::Freeze { unit, frozen } => {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
+            Call::StartTransient(made) => self.start_transient(asker, *made, reply),
+            Call::SetProperties { unit, runtime, dropins } => {
+                let after = AfterLoad::Done(reply);
+                let order = |token| LoaderOrder::SetProperties { unit, runtime, dropins, token };
+                self.load(order, after);
+            }
+            Call::AbandonScope(unit) => {
+                self.ask(asker, Request::AbandonScope(unit), Client::Bus(reply));
+            }
+            Call::Attach { unit, subgroup, pids } => {
+                self.attach_by_call(unit, &subgroup, &pids, reply);
+            }
             Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
@@ -271,7 +283,7 @@ impl Daemon {
         self.shared.facts().exit_code
     }
 
-    fn ask(&mut self, asker: Asker, request: Request, client: Client) {
+    pub(super) fn ask(&mut self, asker: Asker, request: Request, client: Client) {
         if let Request::Enqueue { unit, job_type: JobType::Start, .. } = request {
             self.look_where_it_is(unit);
         }
@@ -312,7 +324,7 @@ impl Daemon {
     }
 
     /// The same, but for a name that is only mentioned somewhere: it may have got a file since.
-    fn loaded(&self, name: &UnitName) -> Option<UnitId> {
+    pub(super) fn loaded(&self, name: &UnitName) -> Option<UnitId> {
         self.known(name).filter(|&unit| {
             let definition = self.core.graph().definition(unit);
             definition.load_state != LoadState::NotFound
@@ -416,6 +428,10 @@ impl Daemon {
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
                 reply.send(report);
+            }
+            Some(AfterLoad::Transient(started)) => self.transient_loaded(*started, error),
+            Some(AfterLoad::Done(reply)) => {
+                reply.send(error.map_or(Ok(Answer::Done), |text| Err(BusError::failed(text))));
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten(asked)) => self.forgotten(&asked, &delta),

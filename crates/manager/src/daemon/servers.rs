@@ -1,4 +1,4 @@
-//! Where clients connect: the private bus socket and the control socket.
+//! Where clients connect: the private bus socket, the control socket and that of user lookups.
 
 use std::os::fd::OwnedFd;
 use warren_bus::Bus;
@@ -10,14 +10,17 @@ use crate::control::server::Control;
 pub(crate) struct Servers {
     pub(crate) bus: Option<Bus>,
     pub(crate) control: Option<Control>,
+    /// Lookups of users that were made for a run.
+    pub(crate) users: Option<Control>,
     /// What the last manager listened at, until these servers take it.
     pub(crate) listeners: Listeners,
 }
 
-/// The listening sockets of both: init keeps them, so that a client that connects while there is no manager is
+/// The listening sockets of all: init keeps them, so that a client that connects while there is no manager is
 /// served by the next one.
 #[derive(Default)]
 pub(crate) struct Listeners {
     pub(crate) private: Option<OwnedFd>,
     pub(crate) control: Option<OwnedFd>,
+    pub(crate) users: Option<OwnedFd>,
 }

@@ -7,6 +7,7 @@ use crate::socket::deferred;
 use crate::socket::deferred::{GONE_WITHIN, Late, OPEN_WITHIN};
 use crate::socket::opening;
 use crate::socket::opening::Opened;
+use crate::socket::shortage;
 use crate::socket::sockets::{LEFT, Open, parse_stored_name, stored_name};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use warren_core::model::state::{Socket, TypeState};
 use warren_core::protocol::event::{Done, Event};
 use warren_core::settings::Compiled;
 use warren_init::protocol::control::Refusal;
+use warren_sys::descriptors::Allowance;
 use warren_sys::epoll::Interest;
 use warren_sys::socket;
 use warren_unit::UnitName;
@@ -72,6 +74,13 @@ impl Daemon {
             Ok(opened) => opened,
             Err(error) => return self.done(id, Done::Failed { error }),
         };
+        let allowance = Allowance::of_process();
+        if !fds.iter().all(|fd| allowance.covers(fd.as_fd())) {
+            self.triggers.sockets.shortage.refuse(fds.len());
+            drop(fds);
+            opening::remove_all(settings.socket(), true);
+            return self.done(id, Done::NoDescriptors { error: shortage::reason(allowance) });
+        }
         let name = self.unit_name(unit);
         refused.iter().for_each(|refused| say!("{name}: not applied: {refused}"));
         for (index, fd) in fds.iter().enumerate() {
@@ -88,11 +97,23 @@ impl Daemon {
 
     /// Init does not keep something under this name.
     pub(crate) fn not_kept(&mut self, why: Refusal, name: &str) {
-        say!("init refused to keep {name}: {why:?}");
+        match why {
+            Refusal::StoreFull => self.triggers.sockets.shortage.refuse(1),
+            _ => say!("init refused to keep {name}: {why:?}"),
+        }
         let unit = parse_stored_name(name).and_then(|(unit, _)| UnitName::parse(unit).ok());
         if let Some(unit) = unit.and_then(|unit| self.core.graph().lookup_own(&unit)) {
             let why = format!("init cannot keep its sockets: {why:?}");
             self.event_loop.events.push_back(Event::SocketsLost { unit, why });
+        }
+    }
+
+    /// Tells of descriptors that units did not get, once no job is left that may want more.
+    pub(crate) fn tell_of_shortage(&mut self) {
+        if self.core.totals().jobs == 0
+            && let Some(news) = self.triggers.sockets.shortage.take_news(Allowance::of_process())
+        {
+            say!("{news}");
         }
     }
 

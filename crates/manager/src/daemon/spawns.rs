@@ -11,7 +11,7 @@ use crate::socket::accept::is_for_later;
 use crate::spawn::helpers::held::{HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::spawn::request::{
-    LogOutput, LogOutputs, SpawnHost, cgroup_place, command_of, exec_spec, logged,
+    LogOutput, LogOutputs, SpawnHost, add_dynamic_user, cgroup_place, command_of, exec_spec, logged,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -23,6 +23,7 @@ use warren_core::settings::TypeSettings;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{ExecSpec, Missing, Served, SpawnError, SpawnReply, Spawned};
+use warren_sys::descriptors::Allowance;
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_sys::signal::SIGKILL;
@@ -146,6 +147,10 @@ impl Daemon {
             }
             None => {}
         }
+        if let Some(why) = spawn.dynamic_user.as_ref().and_then(|user| user.refused.as_deref()) {
+            let (step, error) = (ExecStep::User, format!("step USER failed: {why}"));
+            return self.done(id, Done::SpawnFailed { exit_code: step.exit_code() as u8, error });
+        }
         if self.read_environment(id, spawn) {
             return;
         }
@@ -160,7 +165,7 @@ impl Daemon {
         id: EffectId,
         spawn: &Spawn,
         file_variables: &[(String, String)],
-        served: Served,
+        mut served: Served,
     ) -> Result<(), String> {
         if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
             return Err(format!("cgroup: {error}"));
@@ -238,6 +243,7 @@ impl Daemon {
             namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
             must_hold: self.core.settings().defaults.refuses_missing_protection,
         };
+        add_dynamic_user(spawn, &mut served);
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
         let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).collect();
@@ -289,6 +295,9 @@ impl Daemon {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
                 let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
+                // A process can be followed without; the doors cannot be opened without.
+                let allowance = Allowance::of_process();
+                let pidfd = pidfd.filter(|pidfd| allowance.covers(pidfd.as_fd()));
                 self.process.table.made(pid, pidfd, since_ns, self.core.effect_unit(id));
                 self.warn_of_missing(id, spawned.missing);
                 Done::Spawned { pid }

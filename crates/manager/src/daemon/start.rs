@@ -40,6 +40,7 @@ use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
+use crate::control::{server, user_lookup};
 use crate::daemon::clients::Clients;
 use crate::daemon::event_loop::EventLoop;
 use crate::daemon::loads::Loads;
@@ -114,6 +115,8 @@ const PRIVATE_NAME: &str = "listen/private";
 
 const CONTROL_NAME: &str = "listen/control";
 
+const USERS_NAME: &str = "listen/users";
+
 pub(crate) const NOTIFY_NAME: &str = "notify";
 
 const GENERATION_NAME: &str = "generation";
@@ -139,6 +142,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> KeptDescriptors {
             NOTIFY_NAME => kept.notify = Some(fd),
             PRIVATE_NAME => kept.listeners.private = Some(fd),
             CONTROL_NAME => kept.listeners.control = Some(fd),
+            USERS_NAME => kept.listeners.users = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
             n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
@@ -547,12 +551,31 @@ impl Daemon {
         }
         let (path, kept) =
             (self.options.control_socket(), self.clients.servers.listeners.control.take());
-        let control = crate::control::server::start(&path, kept, self.shared.clone())
+        let control = server::start(&path, kept, self.shared.clone(), server::serve)
             .map_err(text("starting the control socket"))?;
         self.keep_listener(CONTROL_NAME, control.listener());
         self.clients.servers.control = Some(control);
         self.stages.startup.is_serving = true;
+        self.serve_user_lookups();
         Ok(())
+    }
+
+    /// Lets those in who ask for users that were made for a run. Without it they have numbers and no names.
+    fn serve_user_lookups(&mut self) {
+        if self.options.no_bus || self.core.settings().context.scope != warren_unit::Scope::System {
+            return;
+        }
+        let (path, kept) =
+            (self.options.user_lookup_socket(), self.clients.servers.listeners.users.take());
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let service = user_lookup::serve;
+        match made.and_then(|()| server::start(&path, kept, self.shared.clone(), service)) {
+            Ok(users) => {
+                self.keep_listener(USERS_NAME, users.listener());
+                self.clients.servers.users = Some(users);
+            }
+            Err(e) => say!("cannot serve lookups of dynamic users: {e}"),
+        }
     }
 
     /// Without it clients are turned away while there is no manager.

@@ -199,6 +199,7 @@ impl Daemon {
         {
             bus.publish(&view, changed.into_iter().collect(), notices);
         }
+        self.tell_of_shortage();
         self.tell_readiness();
     }
 

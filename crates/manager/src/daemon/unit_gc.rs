@@ -7,20 +7,15 @@
 //! its mount has come back is told when the loader has answered.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use warren_core::graph::Delta;
 use warren_core::model::ids::UnitId;
+use warren_unit::search::is_transient;
 use warren_unit::{LoadState, UnitName};
 
-use crate::base::clock::now;
 use crate::daemon::Daemon;
 use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
-
-/// A unit stays for so long at least after it was last busy: whoever started it may want to know
-/// how it ended.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Notes which of these units could be forgotten.
@@ -29,11 +24,18 @@ impl Daemon {
         let units = units.into_iter().flat_map(|&unit| [Some(unit), self.namer_of(unit)]);
         let groups = units.flatten().filter_map(|unit| self.forgotten_with(unit));
         let found: Vec<UnitId> = groups.flatten().collect();
-        if found.is_empty() {
-            return;
+        for unit in found {
+            match self.is_transient(unit) {
+                true => self.loads.collector.transient.add(unit),
+                false => self.loads.collector.others.add(unit),
+            }
         }
-        self.loads.collector.idle.extend(found);
-        self.loads.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
+    }
+
+    /// Whether a client made the unit.
+    pub(super) fn is_transient(&self, unit: UnitId) -> bool {
+        let fragment = self.core.graph().definition(unit).files.fragment.as_ref();
+        fragment.is_some_and(|file| is_transient(file.path()))
     }
 
     /// All units are looked at once, when the manager starts.
@@ -50,47 +52,45 @@ impl Daemon {
     }
 
     /// The unit and those that can be forgotten with it only, if they can be.
-    fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
+    pub(super) fn forgotten_with(&self, unit: UnitId) -> Option<Vec<UnitId>> {
         self.core.forgotten_with(unit, |unit| self.is_kept(unit))
     }
 
     /// Whether something of the unit is kept here, or it is about to be forgotten.
     fn is_kept(&self, unit: UnitId) -> bool {
         self.loads.collector.is_leaving(unit)
-            || self.loads.collector.referred.contains(&unit)
+            || self.loads.collector.referred.contains_key(&unit)
             || self.cgroup.groups.path(unit).is_some()
             || self.triggers.accepting.connections.contains_key(&unit)
             || self.process.stored_fds.has(unit)
             || self.peers.devices.keeps(self.core.graph().name(unit))
     }
 
-    /// Clients on the bus refer to a unit, or no longer do.
+    /// A client refers to a unit, or no longer does.
     pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
-        match on {
-            true => drop(self.loads.collector.referred.insert(unit)),
-            false => {
-                self.loads.collector.referred.remove(&unit);
-                self.note_idle(&[unit]);
-            }
+        let referred = &mut self.loads.collector.referred;
+        if on {
+            *referred.entry(unit).or_insert(0) += 1;
+            return;
+        }
+        let Some(count) = referred.get_mut(&unit) else { return };
+        *count -= 1;
+        if *count == 0 {
+            referred.remove(&unit);
+            self.note_idle(&[unit]);
         }
     }
 
     /// Has forgotten what was at rest through a whole period.
     pub(crate) fn collect(&mut self) {
-        if self.loads.collector.due.is_none_or(|due| now().monotonic < due)
-            || !self.event_loop.events.is_empty()
-        {
+        if !self.event_loop.events.is_empty() {
             return;
         }
-        let rested = std::mem::take(&mut self.loads.collector.rested);
-        self.loads.collector.rested = std::mem::take(&mut self.loads.collector.idle);
-        let more = !self.loads.collector.rested.is_empty();
-        self.loads.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
-        // Who was busy in between is told of again when it rests.
-        let is_due =
-            |unit: &UnitId| rested.contains(unit) && !self.loads.collector.rested.contains(unit);
+        let mut rested = self.loads.collector.transient.take_rested();
+        rested.extend(self.loads.collector.others.take_rested());
         let may_leave = |unit: &UnitId| {
-            is_due(unit) && self.forgotten_with(*unit).is_some_and(|group| group.iter().all(is_due))
+            let group = self.forgotten_with(*unit);
+            group.is_some_and(|group| group.iter().all(|unit| rested.contains(unit)))
         };
         let leaving: BTreeSet<UnitId> = rested.iter().copied().filter(may_leave).collect();
         if leaving.is_empty() {

@@ -136,6 +136,7 @@ pub(crate) fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8)
         | TypeSettings::Slice(_)
         | TypeSettings::Timer(_)
         | TypeSettings::Path(_)
+        | TypeSettings::Scope(_)
         | TypeSettings::None => None,
     };
     level_max.is_none_or(|max| level <= max)

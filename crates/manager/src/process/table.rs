@@ -12,6 +12,8 @@ use crate::process::unreported_exits::UnreportedExits;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use warren_core::model::ids::UnitId;
+use warren_sys::descriptors::Allowance;
+use warren_sys::errno::EMFILE;
 use warren_sys::{process, time};
 
 /// One process that is followed.
@@ -51,10 +53,13 @@ impl Processes {
     }
 
     /// Holds a process by a pidfd: no other process with its number gets its signals, or is taken for it.
-    /// Fails with ESRCH if it has ended.
+    /// Fails with ESRCH if it has ended, and with EMFILE where the reserve alone has a descriptor for it.
     pub(crate) fn follow(&mut self, pid: u32) -> warren_sys::Result<()> {
         let at = time::monotonic_ns();
         let pidfd = process::pidfd_open(pid as i32)?;
+        if !Allowance::of_process().covers(pidfd.as_fd()) {
+            return Err(warren_sys::Error::new("pidfd_open", EMFILE));
+        }
         let start_time = StartTime::Seen(at);
         self.followed.insert(pid, ProcessEntry { pidfd: Some(pidfd), start_time, parent: None });
         Ok(())

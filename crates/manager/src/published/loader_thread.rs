@@ -15,13 +15,14 @@ use warren_unit_files::Root;
 
 use crate::base::clock::now;
 use crate::base::say::say;
-use crate::config::file_states::FileStates;
+use crate::config::file_states::{FileState, FileStates};
 use crate::config::first_generation::First;
 use crate::config::fleet::Applied;
 use crate::config::fleet::RulesChange;
 use crate::config::generation_file::GenerationFile;
 use crate::config::generators::{Generators, Occasion};
 use crate::config::loader::{Loader, Loading};
+use crate::config::transient::ClientFiles;
 use crate::config::unit_files::{Ground, Question};
 use crate::published::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::published::shared::Shared;
@@ -56,6 +57,8 @@ pub struct LoaderThread {
     /// Generations, and what rules made for each.
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
+    /// Where what clients write lies.
+    files: ClientFiles,
     generators: Option<Generators>,
     /// What was wrong with the manager's own file when it was last read, if there is one.
     stated: Option<Vec<Diagnostic>>,
@@ -82,7 +85,9 @@ impl LoaderThread {
         let generated_at_ns = generated_at_ns(generators.as_ref());
         let states = shared.states();
         let looks_apart = 0;
+        let files = ClientFiles::of(&loader.paths());
         LoaderThread {
+            files,
             loader,
             graph,
             kept,
@@ -127,6 +132,10 @@ impl LoaderThread {
                     self.take(token, loading)
                 }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
+                LoaderOrder::Transient { files, token } => self.make_transient(&files, token),
+                LoaderOrder::SetProperties { unit, runtime, dropins, token } => {
+                    self.set_properties(&unit, runtime, &dropins, token)
+                }
                 LoaderOrder::Files { question, reply } => {
                     let answer = self.of_files(&question);
                     self.publish_disk();
@@ -290,9 +299,80 @@ impl LoaderThread {
         self.take(token, loading)
     }
 
-    fn forget(&mut self, names: &[UnitName], token: u64) -> LoaderAnswer {
-        let loading = self.loader.forget(&self.graph, names);
+    /// Units of these files, none of which may have had one; with an error, those that there are.
+    fn make_transient(&mut self, files: &[(UnitName, String)], token: u64) -> LoaderAnswer {
+        let names: Vec<UnitName> = files.iter().map(|(name, _)| name.clone()).collect();
+        self.loader.look_nearby(&names);
+        let existing = names.iter().find(|name| self.loader.has_file(name));
+        let error = match existing {
+            Some(name) => Some(format!("Unit {name} was already loaded or has a fragment file.")),
+            None => self
+                .files
+                .write_units(files)
+                .err()
+                .map(|error| format!("the files of transient units cannot be written: {error}")),
+        };
+        self.loader.look_nearby(&names);
+        let loading = self.loader.load_made(&self.graph, names.clone());
+        if error.is_some() {
+            return LoaderAnswer { error, ..self.take(token, loading) };
+        }
+        self.graph = loading.graph.clone();
+        let states = self.states_of_made(&names);
+        LoaderAnswer { states: Some(states), ..LoaderAnswer::of(token, loading, false) }
+    }
+
+    /// The states with those of units that clients made just now, of which nothing else can say anything.
+    fn states_of_made(&mut self, names: &[UnitName]) -> Arc<FileStates> {
+        let directory =
+            self.loader.snapshot().paths().position(|path| self.files.is_of_units(path));
+        let state = UnitFileState::Transient;
+        let made = FileState {
+            state,
+            of_instances: state,
+            directory: directory.and_then(|index| u16::try_from(index).ok()),
+        };
+        let mut states = (*self.states).clone();
+        names.iter().for_each(|name| states.set(name, Some(made)));
+        self.keep_states(states)
+    }
+
+    /// Settings of a unit that is loaded, as drop-ins: they are in force with the answer.
+    fn set_properties(
+        &mut self,
+        unit: &UnitName,
+        runtime: bool,
+        dropins: &[(&'static str, String)],
+        token: u64,
+    ) -> LoaderAnswer {
+        if let Err(error) = self.files.write_settings(unit, runtime, dropins) {
+            return self
+                .refuse(token, format!("the settings of {unit} cannot be written: {error}"));
+        }
+        self.loader.look_nearby(std::slice::from_ref(unit));
+        let loading = self.loader.refresh(&self.graph, unit, false);
         self.take(token, loading)
+    }
+
+    fn forget(&mut self, names: &[UnitName], token: u64) -> LoaderAnswer {
+        let transient: Vec<UnitName> =
+            names.iter().filter(|name| self.is_transient(name)).cloned().collect();
+        if !transient.is_empty() {
+            transient.iter().for_each(|name| self.files.remove(name));
+            self.loader.look_nearby(&transient);
+        }
+        let loading = self.loader.forget(&self.graph, names);
+        let states = (!transient.is_empty()).then(|| self.states_without(&transient));
+        let answer = self.take(token, loading);
+        LoaderAnswer { states: states.or(answer.states), ..answer }
+    }
+
+    fn is_transient(&self, name: &UnitName) -> bool {
+        let fragment = self
+            .graph
+            .lookup(name)
+            .and_then(|unit| self.graph.definition(unit).files.fragment.as_ref());
+        fragment.is_some_and(|file| self.files.is_transient(file.path()))
     }
 
     /// A generation that no reload made: there is no going back to it, and no file differs.
@@ -373,9 +453,12 @@ impl LoaderThread {
                     states.change(&definition.name, now);
                 }
                 Some(UnitFileState::Indirect) => return self.all_states(),
+                // Its file was not there before.
+                None => again.push(definition.name.clone()),
                 _ => {}
             }
         }
+        again.extend(delta.removed.iter().map(|&unit| self.graph.name(unit).clone()));
         if again.len() > STATES_APART_MAX {
             return self.all_states();
         }
@@ -393,6 +476,16 @@ impl LoaderThread {
     fn states_with(&mut self, units: &[UnitName]) -> Arc<FileStates> {
         let mut states = (*self.states).clone();
         self.look_again(&mut states, units);
+        self.keep_states(states)
+    }
+
+    /// The states without those of units that clients made and that are gone, unless they have another file.
+    fn states_without(&mut self, units: &[UnitName]) -> Arc<FileStates> {
+        let mut states = (*self.states).clone();
+        let (with_file, gone): (Vec<UnitName>, Vec<UnitName>) =
+            units.iter().cloned().partition(|unit| self.loader.has_file(unit));
+        gone.iter().for_each(|unit| states.set(unit, None));
+        self.look_again(&mut states, &with_file);
         self.keep_states(states)
     }
 

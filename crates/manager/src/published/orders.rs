@@ -245,6 +245,24 @@ pub enum LoaderOrder {
         /// Comes back with the answer.
         token: u64,
     },
+    /// Make units of these files, and load them.
+    Transient {
+        /// Names and texts.
+        files: Vec<(UnitName, String)>,
+        /// Comes back with the answer.
+        token: u64,
+    },
+    /// Change settings of a unit, and load it again.
+    SetProperties {
+        /// Which.
+        unit: UnitName,
+        /// Until the next boot.
+        runtime: bool,
+        /// The name of each setting, and its drop-in.
+        dropins: Vec<(&'static str, String)>,
+        /// Comes back with the answer.
+        token: u64,
+    },
     /// Load names that gained or lost a mount.
     Mounts {
         /// Which.

@@ -29,6 +29,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_sys::passwd;
 use warren_unit::install::UnitFileState;
+use warren_unit::search::is_transient;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{Context, Defaults, UnitName, UnitType};
 
@@ -400,7 +401,7 @@ impl Backend for Shared {
             let mask = || states.path(&definition.name).map(String::into_boxed_str);
             definition.files.masked().then(mask).flatten()
         });
-        let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
+        let transient = fragment.as_ref().is_some_and(|path| is_transient(path));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins().iter().map(path).collect(),

@@ -7,6 +7,7 @@ use crate::base::patience::Patient;
 use crate::socket::deferred::Beside;
 use crate::socket::flush::Flushes;
 use crate::socket::opening;
+use crate::socket::shortage::Shortage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ pub struct Sockets {
     /// by: once these are closed, nothing else tells the next manager that they were open.
     pub(crate) left: BTreeMap<UnitId, String>,
     pub(crate) closing: Closing,
+    pub(crate) shortage: Shortage,
     /// The directory of run-time files.
     runtime: PathBuf,
 }
@@ -86,6 +88,7 @@ impl Sockets {
             flushes: Flushes::new(wake),
             left: BTreeMap::new(),
             closing: Closing::default(),
+            shortage: Shortage::default(),
             runtime: runtime.to_owned(),
         }
     }

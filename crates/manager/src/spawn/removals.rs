@@ -12,7 +12,7 @@ use warren_sys::signal::SIGKILL;
 
 use warren_core::model::leftover::{TerminalLeft, Trace};
 use warren_sys::removal::{self, ENTRIES_MAX, Removal};
-use warren_sys::{process, terminal};
+use warren_sys::{ipc, passwd, process, terminal};
 
 use crate::base::say::say;
 
@@ -35,6 +35,7 @@ pub(crate) fn clear_away(trace: &Trace) {
         Trace::Link(path) => (path, removal::remove_link(Path::new(path))),
         Trace::Directory(path) => return clear_directory(path),
         Trace::Terminal(left) => return clear_terminal(left),
+        Trace::Ipc(user) => return clear_ipc(user),
     };
     if let Some(e) = removed.err().filter(|e| !e.is_gone()) {
         say!("cannot remove {path}: {}", e.message());
@@ -53,6 +54,18 @@ fn clear_terminal(left: &TerminalLeft) {
     let _ = terminal::clear(path, clear);
     if left.is_given {
         terminal::take_back(path);
+    }
+}
+
+/// Removes objects of a user's who is not root. One that nobody knows has none.
+fn clear_ipc(user: &str) {
+    let database = match passwd::Database::read() {
+        Ok(database) => database,
+        Err(e) => return say!("cannot remove IPC objects of {user}: {}", e.message()),
+    };
+    let Some(user) = database.find_user(user).filter(|user| user.uid != 0) else { return };
+    for (what, e) in ipc::remove_all_of(user.uid) {
+        say!("cannot remove {what} of {}: {}", user.name, e.message());
     }
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::features::private_tmp;
+use warren_core::model::dynamic_user::DynamicUser;
 use warren_core::model::process::CommandList;
 use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TerminalUse, TtyMode, View,
-    WorkingDirectory,
+    LOG_SOCKETS, Rlimit, Scheduling, Served, ServedGroup, ServedUser, StdInput, StdOutput,
+    TerminalUse, TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
@@ -158,7 +159,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     // As with systemd 252, such a command has the groups of the user database alone.
     let groups = if keeps_ids { &[][..] } else { &exec.supplementary_groups[..] };
     let mut spec = ExecSpec {
-        required_features: required_features(exec, privileged, host.must_hold),
+        required_features: required_features(spawn, exec, privileged, host.must_hold),
         path: command.path.to_string(),
         search_path: search_path(exec, host.context),
         argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
@@ -170,11 +171,11 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         set_watchdog_pid,
         working_directory: working_directory(exec, host.context),
         root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
-        user: exec.user.as_ref().map(|u| u.to_string()),
-        group: exec.group.as_ref().map(|g| g.to_string()),
+        user: exec.user.as_deref().map(|user| number_of(spawn, user)),
+        group: group(spawn, exec),
         supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
         keeps_ids,
-        login_user: login_user.map(|user| user.to_string()),
+        login_user: login_user.map(|user| number_of(spawn, user)),
         unset_env: unset_words(exec),
         login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
         nice: exec.nice,
@@ -213,6 +214,36 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     Ok(spec)
 }
 
+/// A name that was made for the run is known to nobody else, so its number stands for it.
+fn number_of(spawn: &Spawn, name: &str) -> String {
+    let names = spawn.dynamic_user.iter().flat_map(|user| user.names());
+    let number = names.filter(|of| *of.name == *name).find_map(|of| of.given());
+    number.map_or_else(|| name.to_owned(), |number| number.to_string())
+}
+
+/// The group of a process; that of a user who is in the user database is the primary one, unless another is stated.
+fn group(spawn: &Spawn, exec: &ExecConfig) -> Option<String> {
+    let is_static = |user: &DynamicUser| user.user.given().is_none();
+    let is_implied = exec.dynamic_user && exec.group == exec.user;
+    let group = exec.group.as_deref();
+    let group =
+        group.filter(|_| !is_implied || !spawn.dynamic_user.as_deref().is_some_and(is_static));
+    group.map(|group| number_of(spawn, group))
+}
+
+/// What a helper is told of users that were made for the run, as name services would.
+pub(crate) fn add_dynamic_user(spawn: &Spawn, served: &mut Served) {
+    for of in spawn.dynamic_user.iter().flat_map(|user| user.names()) {
+        let Some(number) = of.given() else { continue };
+        let (name, number) = (&of.name, number.to_string());
+        let user = format!("{name}:x:{number}:{number}:Dynamic User:/:/usr/sbin/nologin");
+        let group = format!("{name}:x:{number}:");
+        let groups = Vec::new();
+        served.users.push(ServedUser { name: number.clone(), entry: Some(user), groups });
+        served.groups.push(ServedGroup { name: number, entry: Some(group) });
+    }
+}
+
 /// What the process sees of the file system. One with all privileges sees it as the host has it.
 fn view(
     spawn: &Spawn,
@@ -223,11 +254,9 @@ fn view(
 ) -> View {
     let of_all = Plan::default();
     let plan = if privileged { &of_all } else { host.plan };
-    let directories = spec.directories.iter();
-    let directories = directories.flat_map(|set| set.names.iter().map(move |n| (set, n)));
     let is_service = matches!(spawn.settings.own, TypeSettings::Service(_));
     let own = Own {
-        directories: directories.map(|(set, name)| format!("{}/{name}", set.base)).collect(),
+        directories: &spec.directories,
         notify_socket: is_service.then_some(host.notify_socket),
         log_sockets: exec.log_namespace.as_deref().map(log_sockets),
         private_tmp: (is_service && plan.private_tmp)
@@ -306,11 +335,18 @@ fn has_credentials(exec: &ExecConfig) -> bool {
 /// What must be refused rather than left out.
 /// Settings without which the command is not started: those of another environment, and by `must_hold` each one that
 /// is not in force.
-fn required_features(exec: &ExecConfig, privileged: bool, must_hold: bool) -> Vec<String> {
+fn required_features(
+    spawn: &Spawn,
+    exec: &ExecConfig,
+    privileged: bool,
+    must_hold: bool,
+) -> Vec<String> {
     if privileged {
         return Vec::new();
     }
-    let dynamic = exec.dynamic_user.then(|| "DynamicUser=yes".to_owned());
+    // A user's manager has none to give.
+    let is_lacking = exec.dynamic_user && spawn.dynamic_user.is_none();
+    let dynamic = is_lacking.then(|| "DynamicUser=yes".to_owned());
     let others = exec.sandbox.iter().filter(|asked| must_hold || is_another_environment(asked));
     dynamic.into_iter().chain(others.map(|asked| format!("{}=", asked.setting))).collect()
 }
@@ -440,6 +476,15 @@ pub fn directory_bases<'a>(
     ]
 }
 
+/// Whether directories of this family lie where only the users get to that are made for a run.
+fn is_private(exec: &ExecConfig, kind: DirectoryKind) -> bool {
+    match kind {
+        DirectoryKind::State | DirectoryKind::Cache | DirectoryKind::Logs => exec.dynamic_user,
+        DirectoryKind::Runtime => exec.has_private_runtime_directories(),
+        DirectoryKind::Configuration => false,
+    }
+}
+
 fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
     directory_bases(exec, context)
         .into_iter()
@@ -449,6 +494,7 @@ fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
             base: base.to_string(),
             names: directory.paths.iter().map(|p| p.path.to_string()).collect(),
             mode: directory.mode,
+            private: is_private(exec, kind),
             links: directory
                 .paths
                 .iter()

@@ -112,6 +112,11 @@ impl Names {
         let groups = groups.cloned().map(Name::Group);
         let mut names: BTreeSet<Name> =
             exec.user.iter().cloned().map(Name::User).chain(groups).collect();
+        let made = spawn.dynamic_user.iter().flat_map(|user| user.names());
+        for of in made.filter(|of| of.given().is_some()) {
+            names.remove(&Name::User(of.name.clone()));
+            names.remove(&Name::Group(of.name.clone()));
+        }
         if names.is_empty() {
             return names;
         }

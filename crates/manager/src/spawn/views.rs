@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warren_init::protocol::exec::{LOG_SOCKETS, Missing, View};
+use warren_init::protocol::exec::{Directories, LOG_SOCKETS, Missing, View};
 use warren_sandbox::credentials::{self, Credential};
-use warren_sandbox::mounts::{Content, Entry, Plan, Shared};
+use warren_sandbox::mounts::{Content, Entry, Plan, Shared, Tmpfs};
+use warren_sys::tree::PRIVATE;
 use warren_unit::config::{ExecConfig, SandboxSetting};
 
 use crate::spawn::namespaces;
@@ -59,7 +60,7 @@ fn compile(settings: &AskedFor) -> Plan {
 #[derive(Default)]
 pub(crate) struct Own<'a> {
     /// Directories that the manager makes for the unit: it has them whatever lies over them.
-    pub(crate) directories: Vec<String>,
+    pub(crate) directories: &'a [Directories],
     /// The notify socket, below a root directory.
     pub(crate) notify_socket: Option<&'a str>,
     /// The directory of the sockets of its journal namespace.
@@ -89,7 +90,7 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
     let mut plan = plan.clone();
     let mut entries = Vec::new();
     if has_root || plan.has_mounts() {
-        entries.extend(own.directories.into_iter().map(|path| bound(path.clone(), path, false)));
+        entries.extend(own.directories.iter().flat_map(|set| made_directories(set, has_root)));
     }
     if let Some(path) = own.notify_socket.filter(|_| has_root) {
         entries.push(bound(path.to_owned(), path.to_owned(), true));
@@ -111,6 +112,23 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
     let store = own.store.filter(|_| namespaces::are_asked_for(&plan));
     let (credentials, unit) = (own.credentials, own.unit.to_owned());
     View { plan, private_tmp, must_hold: own.must_hold, credentials, unit, store }
+}
+
+/// The directories of a family. Those of a user that was made for the run are all that there is where they lie.
+fn made_directories(set: &Directories, has_root: bool) -> Vec<Entry> {
+    let Directories { base, private, .. } = set;
+    let own = |name: &String| {
+        let source =
+            if *private { format!("{base}/{PRIVATE}/{name}") } else { format!("{base}/{name}") };
+        // Below a root directory there are no links.
+        let path = if has_root { format!("{base}/{name}") } else { source.clone() };
+        bound(source, path, false)
+    };
+    let content = Content::Tmpfs(Tmpfs::with_options("ro,nosuid,nodev,noexec"));
+    let path = format!("{base}/{PRIVATE}");
+    let others = Entry { path, in_root: true, optional: false, content };
+    let others = (*private && !has_root).then_some(others);
+    others.into_iter().chain(set.names.iter().map(own)).collect()
 }
 
 fn bound(source: String, path: String, optional: bool) -> Entry {

@@ -194,8 +194,10 @@ impl Machine {
             .args(for_init)
             .arg("--")
             .arg(format!(
-                "--unit-path={}:/run/systemd/generator",
-                directory.join("units").display()
+                "--unit-path={}:/run/systemd/system.control:/run/systemd/transient:{}:\
+                 /run/systemd/generator",
+                directory.join("system.control").display(),
+                directory.join("units").display(),
             ))
             .arg(format!("--generator-path={}", directory.join("generators").display()))
             .arg(format!("--record-path={}", directory.join("records").display()))
@@ -216,6 +218,11 @@ impl Machine {
         machine.init_pid = until("process 1 starts", || child_called(parent, "systemd"));
         machine.totals();
         Some(machine)
+    }
+
+    /// A file below the machine's own directory.
+    pub fn own(&self, path: &str) -> PathBuf {
+        self.directory.join(path.trim_start_matches('/'))
     }
 
     /// Writes a file below the unit directory.
@@ -422,6 +429,11 @@ impl Machine {
         until("all its threads are stopped", || {
             self.run(&["sh", "-c", &script]).expect("it is there").is_empty().then_some(())
         });
+    }
+
+    /// Where the machine's cgroups are.
+    pub fn cgroup_directory(&self) -> PathBuf {
+        self.top.path().join(&self.group)
     }
 
     /// The processes of each group below the machine's own, by its path, which begins with a slash.

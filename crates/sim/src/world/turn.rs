@@ -311,6 +311,7 @@ impl World {
             Effect::Tell(Notice::JobRemoved { job, unit, result, .. }) => {
                 self.results.push((*job, *unit, *result));
             }
+            Effect::Tell(Notice::RequestStop(unit)) => self.kernel.ask_controller(*unit),
             _ => {}
         }
         let line = self.describe_effect(effect);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Unit;
+use crate::config::dynamic_user::name_of_unit;
 use crate::config::*;
 use crate::context::Scope;
 use crate::diagnostic::Code;
@@ -65,6 +66,7 @@ impl Unit<'_> {
             group: merged.value(id!(Exec "Group"), value::user),
             supplementary_groups: self.supplementary_groups(),
             dynamic_user: merged.flag(id!(Exec "DynamicUser"), false),
+            remove_ipc: merged.flag(id!(Exec "RemoveIPC"), false),
             environment: self.environment(),
             environment_files: self.environment_files(),
             pass_environment: self.variable_names(id!(Exec "PassEnvironment")),
@@ -99,6 +101,9 @@ impl Unit<'_> {
             let provided = |asked: &mut SandboxSetting| credentials::concerns(asked.setting);
             config.sandbox.extend(config.protections.extract_if(.., provided));
         }
+        if config.dynamic_user {
+            self.imply_dynamic_user(&mut config);
+        }
         self.standard_streams(&mut config);
         self.scheduling(&mut config);
         self.directories(&mut config);
@@ -106,6 +111,28 @@ impl Unit<'_> {
         self.working_directory(&mut config);
         self.logging(&mut config);
         config
+    }
+
+    /// What `DynamicUser=` implies, whatever else is stated (systemd.exec(5)).
+    fn imply_dynamic_user(&self, config: &mut ExecConfig) {
+        let name = || name_of_unit(self.merged.name().prefix());
+        let user = config.user.get_or_insert_with(name).clone();
+        config.group.get_or_insert(user);
+        config.no_new_privileges = true;
+        config.remove_ipc = true;
+        for (setting, value) in [
+            ("ProtectSystem", "strict"),
+            ("ProtectHome", "read-only"),
+            ("PrivateTmp", "yes"),
+            ("RestrictSUIDSGID", "yes"),
+        ] {
+            let mut stated = config.protections.iter_mut();
+            match stated.find(|stated| stated.setting == setting) {
+                Some(stated) if setting == "ProtectSystem" => stated.value = value.into(),
+                Some(_) => {}
+                None => config.protections.push(SandboxSetting { setting, value: value.into() }),
+            }
+        }
     }
 
     fn supplementary_groups(&self) -> Vec<Box<str>> {

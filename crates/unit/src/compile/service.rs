@@ -87,7 +87,7 @@ impl Unit<'_> {
             fd_store_preserve: self
                 .preserve(id!(Service "FileDescriptorStorePreserve"))
                 .unwrap_or(Preserve::Restart),
-            oom_policy: self.oom_policy(),
+            oom_policy: self.oom_policy(id!(Service "OOMPolicy")),
             reload_signal: merged
                 .value(id!(Service "ReloadSignal"), value::signal)
                 .unwrap_or(Signal::HUP),
@@ -168,8 +168,9 @@ impl Unit<'_> {
         }
     }
 
-    fn oom_policy(&self) -> OomPolicy {
-        let written = self.merged.word(id!(Service "OOMPolicy"), OomPolicy::from_word);
+    /// Of a delegated group what is in it decides.
+    pub(super) fn oom_policy(&self, id: Id) -> OomPolicy {
+        let written = self.merged.word(id, OomPolicy::from_word);
         let delegates = self
             .merged
             .text(id!(Cgroup "Delegate"))

@@ -427,7 +427,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nRemoveIPC=yes\nUtmpIdentifier=x\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nMountImages=/x:/y\nUtmpIdentifier=x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -478,14 +478,30 @@ fn what_is_off_protects_nothing_and_is_not_said() {
     let dropin = "[Service]\nProtectSystem=no\nRemoveIPC=rubbish\nDynamicUser=yes\n";
     let all = with("a.service", &[text, dropin], |c| c.check());
     let shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
-    assert_eq!(
-        shown,
-        [
-            "DynamicUser= is not supported: commands that need it are not started",
-            "RemoveIPC= is a protection and is NOT applied",
-            "RemoveIPC=: 'rubbish' is neither yes nor no, ignored",
-        ]
+    assert_eq!(shown, ["RemoveIPC=: 'rubbish' is neither yes nor no, ignored",]);
+}
+
+#[test]
+fn a_dynamic_user_implies_what_cannot_be_turned_off() {
+    let exec = |lines: &str| service(&format!("DynamicUser=yes\n{lines}")).0.exec;
+    let shown = |exec: &ExecConfig| {
+        let mut all: Vec<String> =
+            exec.protections.iter().map(|s| format!("{}={}", s.setting, s.value)).collect();
+        all.sort();
+        all.join(" ")
+    };
+    let off = exec(
+        "ProtectSystem=no\nProtectHome=no\nPrivateTmp=no\nRestrictSUIDSGID=no\nRemoveIPC=no\nNoNewPrivileges=no",
     );
+    let all = "PrivateTmp=yes ProtectHome=read-only ProtectSystem=strict RestrictSUIDSGID=yes";
+    assert_eq!(shown(&off), all);
+    assert!(off.remove_ipc && off.no_new_privileges);
+    assert_eq!((off.user.as_deref(), off.group.as_deref()), (Some("a"), Some("a")));
+    let more =
+        exec("ProtectSystem=full\nProtectHome=tmpfs\nPrivateTmp=disconnected\nUser=web\nGroup=adm");
+    let all = "PrivateTmp=disconnected ProtectHome=tmpfs ProtectSystem=strict RestrictSUIDSGID=yes";
+    assert_eq!(shown(&more), all);
+    assert_eq!((more.user.as_deref(), more.group.as_deref()), (Some("web"), Some("adm")));
 }
 
 #[test]

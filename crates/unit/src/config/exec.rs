@@ -330,8 +330,10 @@ pub struct ExecConfig {
     pub group: Option<Box<str>>,
     /// SupplementaryGroups=
     pub supplementary_groups: Vec<Box<str>>,
-    /// DynamicUser=, which is not acted on: such a unit must not be started as root.
+    /// DynamicUser=: `user` and `group` are made for the run, and named here whatever the unit states.
     pub dynamic_user: bool,
+    /// RemoveIPC=
+    pub remove_ipc: bool,
     /// Environment=, later ones override; DefaultEnvironment= is not in it.
     pub environment: Vec<EnvironmentVariable>,
     /// EnvironmentFile=, in order.
@@ -472,6 +474,19 @@ impl ExecConfig {
         self.standard_input == Input::Socket || outputs.contains(&&Output::Socket)
     }
 
+    /// Whether runtime directories lie where no other user gets to: they may outlive the user that they belong to.
+    pub fn has_private_runtime_directories(&self) -> bool {
+        self.dynamic_user && self.runtime_directory_preserve != Preserve::No
+    }
+
+    /// Where a runtime directory lies, below that of all.
+    pub fn runtime_directory_place(&self, path: &str) -> String {
+        match self.has_private_runtime_directories() {
+            true => format!("private/{path}"),
+            false => path.to_owned(),
+        }
+    }
+
     /// The terminal on standard input, if there is one.
     pub fn input_terminal(&self) -> Option<&str> {
         let has = matches!(self.standard_input, Input::Tty | Input::TtyFail | Input::TtyForce);
@@ -501,6 +516,7 @@ impl Default for ExecConfig {
             group: None,
             supplementary_groups: Vec::new(),
             dynamic_user: false,
+            remove_ipc: false,
             environment: Vec::new(),
             environment_files: Vec::new(),
             pass_environment: Vec::new(),

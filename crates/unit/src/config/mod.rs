@@ -33,10 +33,12 @@ macro_rules! words {
 
 mod cgroup;
 mod command;
+pub mod dynamic_user;
 mod exec;
 mod kill;
 mod mount;
 mod path;
+mod scope;
 mod service;
 mod socket;
 mod timer;
@@ -48,6 +50,7 @@ pub use exec::*;
 pub use kill::*;
 pub use mount::*;
 pub use path::*;
+pub use scope::*;
 pub use service::*;
 pub use socket::*;
 pub use timer::*;

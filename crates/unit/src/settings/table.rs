@@ -187,8 +187,8 @@ rows! {
 
     @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
 
-    @Scope Parsed Last (Word(OomPolicy::WORDS)): OOMPolicy;
-    @Scope Parsed Last (Span): RuntimeMaxSec RuntimeRandomizedExtraSec TimeoutStopSec;
+    @Scope Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
+    @Scope Acted Last (Span): RuntimeMaxSec RuntimeRandomizedExtraSec TimeoutStopSec;
 
     @Kill Acted Last (Word(KillMode::WORDS)): KillMode;
     @Kill Acted Last (Signal): KillSignal RestartKillSignal FinalKillSignal WatchdogSignal;
@@ -239,7 +239,8 @@ rows! {
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
-    @Exec Sandbox Last (Bool): DynamicUser RemoveIPC BindLogSockets RootEphemeral;
+    @Exec Acted Last (Bool): DynamicUser RemoveIPC;
+    @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
     @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
         RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
         PrivateMounts MountAPIVFS;
@@ -329,7 +330,7 @@ rows! {
     @Warren Acted Keep (Units(Relation::OptionalAll)): OptionalAll;
     @Warren Acted Keep (Units(Relation::ExcludeAll)): ExcludeAll;
     @Warren Acted Keep (RestartOn): RestartOn;
-    @Warren Acted Last (Text): LogClass;
+    @Warren Acted Last (Text): LogClass Controller;
 
     conditions: Architecture Architecture Firmware Firmware Virtualization Virtualization Host Host
         KernelCommandLine KernelCommandLine KernelVersion KernelVersion Credential Credential

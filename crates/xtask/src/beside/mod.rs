@@ -160,7 +160,7 @@ fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
     let _ = fs::remove_dir_all(kept);
     let units = kept.join("units");
     group.write(&units, &lab::shared(SHARED)?)?;
-    for script in ["words.sh", "look.sh"] {
+    for script in ["words.sh", "look.sh", "who.sh", "userdb.py"] {
         fs::copy(data().join(script), lab::shared(SHARED)?.join(script))?;
     }
     let sides = std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 //!
 //! Start at [`done`].
 
-use crate::features::{cleanup, freezer};
+use crate::features::{cleanup, dynamic_user, freezer};
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::process::*;
 use crate::model::state::*;
@@ -98,6 +98,7 @@ fn clearing_done(core: &mut Core, unit: UnitId, effect: EffectId, _: &Done) -> b
         let settings = unit_settings::compiled(core, unit);
         cleanup::clear_away(core, unit, &settings, false);
     }
+    dynamic_user::release_if_over(core, unit);
     if !cleanup::is_stop_held(&core.units, unit) {
         held_stops::end_held_stop(core, unit);
     }

@@ -378,7 +378,7 @@ fn is_searched_in_vain(units: &Units, resources: &Resources, unit: UnitId) -> bo
 
 /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
 pub(crate) fn service_out_of_memory(core: &mut Core, unit: UnitId) {
-    if core.units.known(unit).is_none() || core.units.service(unit).is_none() {
+    if core.units.service(unit).is_none() {
         return;
     }
     let policy = unit_settings::compiled(core, unit).service().oom_policy;

@@ -28,7 +28,7 @@ use warren_unit::config::{
 
 /// How long processes may take to go after SIGKILL: only the kernel holds them then. What is left
 /// after it is left over.
-const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(crate) const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The phase of the way down that runs these commands.
 fn phase_of(list: CommandList) -> Option<ServicePhase> {

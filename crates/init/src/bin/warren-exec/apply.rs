@@ -5,7 +5,7 @@
 //! what must see the new user (the working directory), then the fds, then exec.
 
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
-use warren_sys::errno::{ECANCELED, ENOSYS, EPERM};
+use warren_sys::errno::{ECANCELED, EDQUOT, ENOSPC, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
 use warren_init::protocol::ExecStep;
@@ -164,7 +164,14 @@ fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<()
         Source::Open { path, flags, is_ours } => {
             let umask = if *is_ours { Some(LOG_UMASK) } else { prepared.spec.umask };
             child::set_umask(umask.unwrap_or(UMASK));
-            place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
+            let opened = match child::open_or_connect(path, *flags, FILE_MODE) {
+                // Where there is no room for a file of ours, its output is lost and not the service.
+                Err(error) if *is_ours && matches!(error.errno, ENOSPC | EDQUOT) => {
+                    child::open_raw(c"/dev/null", TTY_OUTPUT_FLAGS, 0)
+                }
+                opened => opened,
+            };
+            place(opened?, number)
         }
         Source::Tty { path, take } => {
             let flags = if number == 0 { TTY_FLAGS } else { TTY_OUTPUT_FLAGS };

@@ -319,8 +319,13 @@ fn make_directories(
         _ => Existing::TakenOver,
     };
     for name in &set.names {
-        tree::make_directory(&set.base, name, set.mode, owner, existing, goes_on)
-            .map_err(|e| wrong(family(set.kind), &e))?;
+        let made = match set.private {
+            true => tree::make_private_directory(&set.base, name, set.mode, owner, goes_on),
+            false => tree::take_back_private_directory(&set.base, name).and_then(|()| {
+                tree::make_directory(&set.base, name, set.mode, owner, existing, goes_on)
+            }),
+        };
+        made.map_err(|e| wrong(family(set.kind), &e))?;
     }
     for (name, link) in &set.links {
         tree::link_directory(&set.base, name, link).map_err(|e| wrong(family(set.kind), &e))?;

@@ -5,8 +5,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use warren_sys::descriptors::Allowance;
+
 use warren_init::protocol::control::{
-    Refusal, STORE_FDS_MAX, STORE_NAME_BYTES_MAX, STORE_NAMES_BYTES_MAX,
+    KEPT_FOR_UNITS, Refusal, STORE_FDS_MAX, STORE_NAME_BYTES_MAX, STORE_NAMES_BYTES_MAX,
 };
 
 use crate::closing::Closing;
@@ -55,6 +57,10 @@ impl Store {
         let bytes = u16::try_from(name.len()).unwrap_or(u16::MAX);
         match self.find(name) {
             Ok(at) => self.closing.close(std::mem::replace(&mut self.entries[at].fd, fd)),
+            Err(_) if is_for_unit(name) && !Allowance::of_process().covers(fd.as_fd()) => {
+                self.closing.close(fd);
+                return Err(Refusal::StoreFull);
+            }
             Err(at) => match self.add_name(name) {
                 Ok(start) => self.entries.insert(at, Entry { start, bytes, fd }),
                 Err(why) => {
@@ -122,6 +128,10 @@ impl Store {
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.entries.binary_search_by(|e| self.name(e).cmp(name.as_bytes()))
     }
+}
+
+fn is_for_unit(name: &str) -> bool {
+    KEPT_FOR_UNITS.iter().any(|begin| name.starts_with(begin))
 }
 
 #[cfg(test)]

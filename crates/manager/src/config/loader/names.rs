@@ -84,7 +84,11 @@ impl Loader {
 
     /// Has the index of aliases and of drop-in directories be that of the ground state.
     pub(super) fn refresh_index(&mut self) {
-        if std::mem::take(&mut self.snapshot.structure_changed) {
+        let plain = std::mem::take(&mut self.snapshot.plain_changes);
+        // A template is no unit that is asked for alone, and what is found of others is asked for by name.
+        let is_of_links = |name: &Box<str>| self.linked.contains(name) || is_for_template(name);
+        let is_changed = std::mem::take(&mut self.snapshot.structure_changed);
+        if is_changed || plain.iter().any(is_of_links) {
             self.installation_changed = true;
             self.index();
         }
@@ -98,8 +102,18 @@ impl Loader {
         self.link_owners = links.into_iter().filter_map(|name| owner(name)).collect();
         self.dropin_names = dropins.into_iter().map(|name| Box::from(&**name)).collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
-            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
+            d.entries.iter().filter_map(|(name, entry)| match entry {
+                Entry::Link(link) => Some((name, link)),
+                _ => None,
+            })
         });
+        let target = |link: &Link| link.target.rsplit('/').next().map(Box::from);
+        self.linked = links
+            .clone()
+            .flat_map(|(name, link)| [Some(Box::from(&**name)), target(link)])
+            .flatten()
+            .collect();
+        let links = links.map(|(name, _)| name);
         let mut aliases = Aliases::new();
         for name in links.filter_map(|name| UnitName::parse(name).ok()) {
             if let Resolution::Unit { name: main, .. } = self.find(&name)

@@ -77,10 +77,11 @@ impl Pending {
         self.current.insert(unit.clone());
     }
 
-    /// These units are no more.
+    /// These units are no more, and have no files.
     pub(super) fn forget(&mut self, units: &[UnitName]) {
         for unit in units {
             self.current.remove(unit);
+            self.is_stale |= self.names.remove(unit.as_str());
         }
     }
 }

@@ -83,6 +83,7 @@ fn asked_where(
         environment: Vec::new(),
         sockets: Vec::new(),
         invocation: 0,
+        dynamic_user: None,
     };
     exec_spec(&spawn, &host)
 }
