@@ -236,7 +236,9 @@ fn log_withheld(out: &mut String, is_withheld: bool, style: Style) {
 pub fn file(file: &CatFile, is_terminal: bool, style: Style) -> String {
     let heading = style.paint(Tone::Dim, &format!("# {}", clean(&file.path)));
     let text = match (&file.unread, is_terminal) {
-        _ if file.withheld == Some(true) => "# not shown: only root may read this file".to_owned(),
+        _ if file.withheld == Some(true) => {
+            "# not shown: not everybody may read this file; run as root to see it".to_owned()
+        }
         (Some(why), _) => format!("# not shown: cannot read it: {}", clean(why)),
         (None, true) => clean_lines(&file.text),
         (None, false) => file.text.clone(),

@@ -74,7 +74,7 @@ const WAYS: [Way; 7] = [
 fn is_said(lab: &Lab) -> bool {
     let own = lab.read(Expr::field("_TRANSPORT", "driver"));
     let texts = own.iter().map(|entry| daemon_lab::shown(entry, "PRIORITY MESSAGE"));
-    texts.into_iter().any(|text| text.starts_with("4 Somebody removed files of the log"))
+    texts.into_iter().any(|text| text.starts_with("4 Files of the log were removed"))
 }
 
 fn all_of(found: &[u32], range: std::ops::Range<u32>) -> bool {

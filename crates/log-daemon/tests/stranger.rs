@@ -72,7 +72,7 @@ fn check(how: &'static str, is_old: bool) -> bool {
     let sent = Sent { how, count: MESSAGES, uid: STRANGER, text: "MESSAGE=of a stranger\n" };
     let Some(stranger) = Stranger::send(&path, pid(&lab), sent) else { return false };
     assert_is_heard(&lab, 1);
-    wait_until("another socket is there", || told(&lab, "another socket has taken its place") > 0);
+    wait_until("another socket is there", || told(&lab, "a new socket replaced this one") > 0);
     // The path is another socket's by now; a third message comes to it.
     assert_is_heard(&lab, 2);
     let is_refused = message_in_a_file(&lab, "meanwhile");
@@ -82,7 +82,7 @@ fn check(how: &'static str, is_old: bool) -> bool {
     };
     assert_eq!(is_refused.map_err(|e| e.errno), if can_refuse { Err(1) } else { Ok(()) });
     if can_refuse {
-        assert_eq!(told(&lab, "another socket has taken its place"), 1, "{}", stranger.said);
+        assert_eq!(told(&lab, "a new socket replaced this one"), 1, "{}", stranger.said);
     }
     wait_until("no thread has to do with it", || threads(&lab) == 0);
     assert!(held(&lab) <= HELD_MAX + MESSAGES, "{}", held(&lab));
@@ -125,7 +125,7 @@ fn files_are_taken_again_when_nothing_is_held_up() {
     let Some(stranger) = Stranger::send(&lab.path("run/socket"), pid(&lab), sent) else {
         return not_run(NEEDS);
     };
-    wait_until("another socket is there", || told(&lab, "another socket has taken its place") > 0);
+    wait_until("another socket is there", || told(&lab, "a new socket replaced this one") > 0);
     drop(stranger);
     wait_until("nothing is held up", || held(&lab) == 0);
     wait_until("files are taken", || message_in_a_file(&lab, "again").is_ok());

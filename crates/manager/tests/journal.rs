@@ -891,7 +891,7 @@ fn a_socket_that_took_the_place_of_another_is_the_next_daemons() {
     let Some(stranger) = Stranger::send(&m.inside(SOCKET), of_host as u32, sent) else {
         return lab::not_run(name, "root, /dev/fuse, a mount namespace and python3");
     };
-    let is_told = "another socket has taken its place";
+    let is_told = "a new socket replaced this one";
     until("another socket is there", || {
         let told = messages(&m, &["_TRANSPORT=driver"]);
         told.iter().any(|text| text.contains(is_told)).then_some(())

@@ -179,7 +179,7 @@ fn files_are_shown_as_they_are_but_to_a_terminal() {
     let withheld = json!({"path": "/a", "text": "", "withheld": true});
     assert!(file(&withheld, false, PLAIN).starts_with("# /a\n# not shown: "));
     let unread = json!({"path": "/a", "text": "", "unread": "Input/output error (os error 5)"});
-    assert!(file(&unread, true, PLAIN).ends_with("read: Input/output error (os error 5)\n"));
+    assert!(file(&unread, true, PLAIN).ends_with("read it: Input/output error (os error 5)\n"));
 }
 
 #[test]

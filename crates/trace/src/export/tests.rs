@@ -247,7 +247,8 @@ fn how_many_of_the_last_are_not_whole_is_told_in_text_and_trace() {
     let (text, remark) = told(&[&whole, &whole]);
     assert!(text.contains(", 2 of them\n       least") && remark.is_empty(), "{text}");
     let (text, remark) = told(&[&cut, &whole, &whole]);
-    let expect = "1 of them is incomplete: total, critical path and the manager are of the others.";
+    let expect =
+        "1 of them is incomplete: total, critical path and the manager are those of the others.";
     assert!(text.contains(&format!(", 3 of them\n{expect}\n       least")), "{text}");
     assert_eq!(remark, expect);
     let (text, remark) = told(&[&cut, &cut]);
