@@ -360,8 +360,8 @@ rows! {
         "`warren verify UNIT` lists each error with file, line and column."
         "Correct the file, then `warren refresh` and start the unit."
     NotSupported:
-        "The unit file is valid, but this version does not run units of this type (scope), or it is a swap area in a container, where swap belongs to the host, or the command does not apply to \
-         the unit."
+        "The unit file is valid, but the unit is a swap area in a container, where swap belongs to the host, or the \
+         command does not apply to the unit."
         "SPECIFICATION.md and ARCHITECTURE.md, \"What is not there yet\"."
         "Not possible with this version of Warrener."
     NoDevices:
