@@ -58,6 +58,7 @@ Usage: cargo xtask COMMAND
   bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
+  bench hostile     the same, section Hostile local users: twelve attacks, and what they cost others
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -95,6 +96,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
+        ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
         ["bench", "sandbox", ref rest @ ..] => bench::sandbox::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),

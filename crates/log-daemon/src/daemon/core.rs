@@ -235,11 +235,12 @@ impl Core {
             burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
         let room = self.keep.as_ref().map_or(0, |keep| keep.upkeep.room_bytes());
-        match self.limiter.check(origin.who(), rate.with_room(room), now.monotonic_us) {
+        let who = origin.counted_as();
+        match self.limiter.check(&who, rate.with_room(room), now.monotonic_us) {
             Verdict::Drop => return,
-            Verdict::DropFirst => return self.say_suppressing(origin.who()),
+            Verdict::DropFirst => return self.say_suppressing(&who),
             Verdict::Keep => {}
-            Verdict::KeepAfter(count) => self.say_suppressed(origin.who(), count),
+            Verdict::KeepAfter(count) => self.say_suppressed(&who, count),
         }
         if level_of(fields) <= self.config.store_level_max {
             let class = unit.as_ref().and_then(|unit| unit.class.as_deref());

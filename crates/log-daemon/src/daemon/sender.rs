@@ -8,6 +8,7 @@
 pub mod known;
 pub mod told;
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use warren_sys::process;
 
 use crate::daemon::units::Units;
 use crate::input::handover::UnitLog;
-use crate::input::{cgroup, command_line};
+use crate::input::{cgroup, command_line, loss};
 use known::{Key, SenderKey, Table, key_of};
 use warren_log_store::entry::{Fields, Id128};
 use warren_log_store::host::Host;
@@ -95,6 +96,15 @@ impl Origin {
     /// It may say what others may not.
     pub fn is_root(&self) -> bool {
         self.context.get("_UID") == Some(b"0")
+    }
+
+    /// By what the rate of messages is counted: as [`Origin::who`], and of senders that had ended before they were looked
+    /// at by their user: a stranger's short processes do not use up what root's may send.
+    pub fn counted_as(&self) -> Cow<'_, [u8]> {
+        match (self.who(), self.context.get("_UID")) {
+            (b"", Some(uid)) => Cow::Owned([loss::OF_USER, uid].concat()),
+            (who, _) => Cow::Borrowed(who),
+        }
     }
 
     /// Whose entries they count as: the name of a unit or a cgroup, or nothing.

@@ -170,15 +170,29 @@ fn more(kind: Kind, who: &[u8], count: u64) -> String {
 
 /// A sender as it is named: its unit, its cgroup, or that there is none.
 pub fn name_of(who: &[u8]) -> String {
-    match who.is_empty() {
-        true => "processes of no unit".to_owned(),
-        false => String::from_utf8_lossy(who).into_owned(),
+    match (who, who.strip_prefix(OF_USER)) {
+        (b"", _) => "processes of no unit".to_owned(),
+        (_, Some(uid)) => {
+            format!("processes of user {} of no unit", String::from_utf8_lossy(uid))
+        }
+        _ => String::from_utf8_lossy(who).into_owned(),
     }
 }
+
+/// Begins what senders of no unit are counted as, before their user's number. No cgroup begins so, and no unit.
+pub const OF_USER: &[u8] = b"//user/";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn senders_have_the_names_of_their_units_or_users() {
+        let of_user = [OF_USER, b"65534"].concat();
+        let names = [&b""[..], b"a.service", b"/a.slice", &of_user].map(name_of);
+        let user = "processes of user 65534 of no unit";
+        assert_eq!(names, ["processes of no unit", "a.service", "/a.slice", user]);
+    }
 
     #[test]
     fn each_kind_of_each_sender_is_told_once_and_then_counted() {

@@ -215,6 +215,23 @@ pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &A
     }
 }
 
+/// What each user without privileges is answered one at a time: recordings and what is said of all units are large for a
+/// large host, and what is said of one unit may have files looked for, by the thread that loads what root starts.
+fn takes_turn(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Record(_)
+            | Request::List(_)
+            | Request::Why(_)
+            | Request::Devices(_)
+            | Request::Timers(_)
+            | Request::Status(_)
+            | Request::Cat(_)
+            | Request::FileState(_)
+            | Request::Verify(_)
+    )
+}
+
 /// Errors: words for the client.
 fn parse(request: &[u8], asker: Asker) -> Result<Received, String> {
     // No value begins without one of them, but the first; those in texts count too.
@@ -289,12 +306,7 @@ impl Connection<'_> {
         match &request {
             Request::Inhibit(request) => return Ok(message(self.inhibit(request))),
             Request::Jobs(request) if received.more => return self.jobs(request),
-            // Their answers are large for a large host: a recording, or something of all units.
-            Request::Record(_)
-            | Request::List(_)
-            | Request::Why(_)
-            | Request::Devices(_)
-            | Request::Timers(_) => {
+            request if takes_turn(request) => {
                 if let Err(why) = self.take_turn(method == Method::Record) {
                     return Ok(refusal(why));
                 }
@@ -343,6 +355,19 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+
+    /// Sixteen clients of a user that each ask for a unit that there is not had a start of root's wait for seconds.
+    #[test]
+    fn what_may_have_files_looked_for_is_answered_to_a_user_one_at_a_time() {
+        let check = |method: Method, expected: bool| {
+            let request = Request::read(method, serde_json::json!({"unit": "a.service"}));
+            assert_eq!(takes_turn(&request.expect("a request")), expected, "{method:?}");
+        };
+        for method in [Method::Status, Method::Cat, Method::FileState, Method::List] {
+            check(method, true);
+        }
+        check(Method::Totals, false);
+    }
 
     #[test]
     fn who_reads_a_little_now_and_then_is_dropped_when_his_time_is_over() {

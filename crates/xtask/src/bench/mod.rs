@@ -13,6 +13,7 @@
 
 pub mod devices;
 pub mod fleet;
+pub mod hostile;
 pub mod journal;
 pub mod recording;
 mod rows;
@@ -86,8 +87,11 @@ fn measure(place: &Place, size: Size, programs: &std::path::Path) -> Result<Vec<
     Ok(rows)
 }
 
-/// The directory of static release programs.
+/// The directory of static release programs; `WARREN_PROGRAMS` names another one, to try a bench.
 pub(crate) fn programs() -> Result<PathBuf> {
+    if let Some(directory) = std::env::var_os("WARREN_PROGRAMS") {
+        return Ok(directory.into());
+    }
     let host = output("rustc", &["-vV"])?;
     let host = host.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc's host")?;
     let directory = root().join("target").join(host).join("release");

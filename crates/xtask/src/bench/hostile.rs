@@ -1,0 +1,398 @@
+//! `cargo xtask bench hostile [SETS]`: what users without privileges and users of services can do to others.
+//!
+//! A nested machine of so many sets stands under one attack after the other. Beside each, and before all of them, root
+//! starts services, connects to sockets for the first time and logs; the longest time of each counts, and the largest
+//! memory and number of descriptors of each program. What was logged meanwhile must be in the log afterwards. Attacks
+//! are in `attacks.py`, and descriptors that nobody can close come from testkit's stranger. Needs root, /dev/fuse and
+//! a release build (`make build`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warren_cli::tour::layout::socket_path;
+use warren_testkit::{Sent, Stranger};
+
+use super::Size;
+use super::subject::{Place, Subject};
+
+/// Sets when no number is given.
+const SETS_DEFAULT: u32 = 1000;
+
+/// Rounds of probes beside each attack.
+const ROUNDS: u32 = 20;
+
+/// The log daemon has settled when it writes in less time, a tenth of so many times one after the other.
+const SETTLED: Duration = Duration::from_millis(20);
+const SETTLING_MAX: u32 = 500;
+
+/// A probe that takes longer has failed.
+const PROBE_MAX: Duration = Duration::from_secs(60);
+
+/// Target: no probe takes longer than in quiet by more.
+const LATER_MAX: Duration = Duration::from_millis(100);
+
+/// Target: no program is larger than in quiet by more.
+const GROWTH_MAX: u64 = 64 << 20;
+
+/// Users who send what nobody can close, and how much each: no more than waits in a socket whose reader stands still.
+const STRANGERS: [u32; 4] = [65_534, 65_533, 65_532, 65_531];
+const UNCLOSABLE: usize = 8;
+
+const SCRIPT: &str = include_str!("hostile/attacks.py");
+
+/// One attack.
+#[derive(Clone, Copy)]
+enum How {
+    /// A script beside the machine.
+    Script,
+    /// A service that root starts, and stops while it is measured.
+    Unit,
+    /// Descriptors that nobody can close, to that socket.
+    Unclosable(&'static str),
+}
+
+/// All of them, in the order in which they are made.
+const ATTACKS: [(&str, How); 12] = [
+    ("notify-flood", How::Script),
+    ("notify-unclosable", How::Unclosable("/run/systemd/notify")),
+    ("log-flood", How::Script),
+    ("log-unclosable", How::Unclosable("/run/systemd/journal/socket")),
+    ("half-lines", How::Script),
+    ("half-requests", How::Script),
+    ("list-flood", How::Script),
+    ("unknown-units", How::Script),
+    ("connection-flood", How::Script),
+    ("unit-deep-directories", How::Unit),
+    ("unit-deep-groups", How::Unit),
+    ("unit-exits", How::Unit),
+];
+
+/// What is measured beside each.
+const PROBES: [&str; 4] = ["start", "notify start", "log line", "first connection"];
+
+/// Longest times, by probe.
+type Longest = BTreeMap<&'static str, Duration>;
+
+/// Memory in bytes and descriptors of each program, by its name.
+type Sizes = BTreeMap<String, (u64, usize)>;
+
+/// Measures, prints the table, writes `bench/results/hostile.json`.
+pub fn run(args: &[&str]) -> Result<()> {
+    let sets = match args {
+        [] => SETS_DEFAULT,
+        [number, ..] => number.parse().with_context(|| format!("{number} sets"))?,
+    };
+    let needed = (ATTACKS.len() as u32 + 1) * ROUNDS;
+    ensure!(
+        sets > needed,
+        "each probe of a socket needs one that was not used: more than {needed} sets"
+    );
+    let programs = super::programs()?;
+    let subject = Subject::boot(&Place::Nested, Size { sets, slices: false }, &programs)?;
+    let measured = Bench::new(&subject).and_then(|mut bench| bench.all());
+    subject.down()?;
+    let kind =
+        if std::env::var_os("WARREN_PROGRAMS").is_some() { "WARREN_PROGRAMS" } else { "release" };
+    let mut results = vec![json!({"sets": sets, "programs": kind})];
+    results.extend(measured?);
+    super::write("hostile.json", &results)
+}
+
+struct Bench<'s> {
+    subject: &'s Subject,
+    /// Sets whose sockets were used.
+    used: u32,
+    /// Lines that were logged.
+    lines: u64,
+    script: String,
+}
+
+impl Bench<'_> {
+    fn new(subject: &Subject) -> Result<Bench<'_>> {
+        let script = subject.units.with_file_name("attacks.py");
+        fs::write(&script, SCRIPT)?;
+        let script = script.display().to_string();
+        for (name, text) in units(&script) {
+            fs::write(subject.units.join(name), text)?;
+        }
+        subject.inside(&["systemctl", "daemon-reload"])?;
+        subject.inside(&["systemctl", "start", "hostile-door.socket"])?;
+        Ok(Bench { subject, used: 0, lines: 0, script })
+    }
+
+    fn all(&mut self) -> Result<Vec<Value>> {
+        println!("  {:<24}{}", "longest of each, ms", PROBES.map(|p| format!("{p:>18}")).concat());
+        let quiet = self.beside("quiet", None)?;
+        let mut results = vec![row("quiet", &quiet, &quiet)];
+        for (name, how) in ATTACKS {
+            let found = self.beside(name, Some(how)).with_context(|| name.to_owned())?;
+            results.push(row(name, &found, &quiet));
+        }
+        results.push(self.kept_lines()?);
+        Ok(results)
+    }
+
+    /// Probes beside an attack.
+    fn beside(&mut self, name: &'static str, how: Option<How>) -> Result<(Longest, Sizes)> {
+        let attack = how.map(|how| self.begin(name, how)).transpose()?;
+        let (mut longest, mut sizes) = (Longest::new(), Sizes::new());
+        for round in 0..ROUNDS {
+            let unit = format!("{name}-{round}");
+            let services = [
+                ("start", format!("hostile-plain@{unit}")),
+                ("notify start", format!("hostile-ready@{unit}")),
+            ];
+            for (probe, unit) in services {
+                let unit = format!("{unit}.service");
+                note(&mut longest, probe, || {
+                    self.subject.inside(&["systemctl", "start", &unit]).map(drop)
+                })?;
+                self.subject.inside(&["systemctl", "stop", &unit])?;
+            }
+            note(&mut longest, "log line", || self.log())?;
+            note(&mut longest, "first connection", || self.connect())?;
+            if let (Some(How::Unit), 5) = (how, round) {
+                self.subject.inside(&[
+                    "systemctl",
+                    "--no-block",
+                    "stop",
+                    &format!("hostile-{name}.service"),
+                ])?;
+            }
+            self.measure(&mut sizes)?;
+        }
+        drop(attack);
+        if let Some(How::Unit) = how {
+            self.subject.inside(&["systemctl", "stop", &format!("hostile-{name}.service")])?;
+        }
+        print_row(name, &longest, &sizes);
+        self.settle()?;
+        Ok((longest, sizes))
+    }
+
+    /// Until manager and log daemon are done with what an attack has left: the next one is measured by itself.
+    fn settle(&self) -> Result<()> {
+        // It says that it is ready behind all that is in the socket.
+        for verb in ["start", "stop"] {
+            self.subject.inside(&["systemctl", verb, "hostile-ready@settled.service"])?;
+        }
+        let mut quick = 0;
+        for _ in 0..SETTLING_MAX {
+            let began = Instant::now();
+            self.ask_to_write()?;
+            quick = if began.elapsed() < SETTLED { quick + 1 } else { 0 };
+            if quick == SETTLING_MAX / 10 {
+                return Ok(());
+            }
+        }
+        println!("  the log daemon is still busy");
+        Ok(())
+    }
+
+    fn begin(&self, name: &str, how: How) -> Result<Attack> {
+        match how {
+            How::Script => Attack::begin(&self.script, name, self.subject.pid),
+            How::Unit => {
+                self.subject.inside(&["systemctl", "start", &format!("hostile-{name}.service")])?;
+                Ok(Attack::Unit)
+            }
+            How::Unclosable(socket) => {
+                let begin = |uid| {
+                    let receiver = self.receiver(socket)?;
+                    let sent = Sent { how: "datagram", count: UNCLOSABLE, uid, text: "STATUS=x\n" };
+                    let stranger = Stranger::send(&self.subject.path(socket), receiver, sent);
+                    stranger.context("no FUSE, no unshare(1) or no python3")
+                };
+                STRANGERS.into_iter().map(begin).collect::<Result<_>>().map(Attack::Strangers)
+            }
+        }
+    }
+
+    /// Who reads a socket.
+    fn receiver(&self, socket: &str) -> Result<u32> {
+        let name = if socket.contains("journal") { "warren-journald" } else { "warrend" };
+        let found = processes(self.subject.pid)?.into_iter().find(|(comm, _)| comm == name);
+        found.map(|(_, pid)| pid).with_context(|| format!("no {name} runs"))
+    }
+
+    /// A message, which is in a file when this returns.
+    fn log(&mut self) -> Result<()> {
+        self.lines += 1;
+        let client = UnixDatagram::unbound()?;
+        let message = format!("MESSAGE=probe\nHOSTILE_PROBE={}\n", self.lines);
+        client.send_to(message.as_bytes(), self.subject.path("/run/systemd/journal/socket"))?;
+        self.ask_to_write()
+    }
+
+    /// What was logged before is in a file when this returns.
+    fn ask_to_write(&self) -> Result<()> {
+        let path = self.subject.path("/run/systemd/journal/io.warrener.journal");
+        let mut daemon = UnixStream::connect(path)?;
+        daemon.set_read_timeout(Some(PROBE_MAX))?;
+        daemon.write_all(b"{\"method\":\"io.warrener.Journal.Write\",\"parameters\":{}}\0")?;
+        let mut answer = String::new();
+        daemon.read_to_string(&mut answer)?;
+        ensure!(answer == "{\"parameters\":{}}\0", "the log daemon: {answer}");
+        Ok(())
+    }
+
+    /// The first connection to the socket of a set: its service answers.
+    fn connect(&mut self) -> Result<()> {
+        self.used += 1;
+        let mut stream = UnixStream::connect(self.subject.path(&socket_path(self.used)))?;
+        stream.set_read_timeout(Some(PROBE_MAX))?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer == format!("ok {}\n", self.used), "the service answered {answer:?}");
+        Ok(())
+    }
+
+    fn measure(&self, sizes: &mut Sizes) -> Result<()> {
+        for (name, pid) in processes(self.subject.pid)? {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let kib = status.lines().find_map(|line| {
+                line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok()
+            });
+            let fds = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+            let most = sizes.entry(name).or_default();
+            *most = (most.0.max(kib.unwrap_or(0) * 1024), most.1.max(fds));
+        }
+        Ok(())
+    }
+
+    /// How many lines of root's probes are in the log, and whether each of them is there once.
+    fn kept_lines(&self) -> Result<Value> {
+        let reader = super::programs()?.join("warren-journalctl");
+        let reader = reader.display().to_string();
+        let options = ["-o", "json", "--output-fields=HOSTILE_PROBE", "MESSAGE=probe"];
+        let text = self.subject.inside(&[&[reader.as_str()], &options[..]].concat())?;
+        let numbers = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut numbers: Vec<u64> =
+            numbers.filter_map(|entry| entry["HOSTILE_PROBE"].as_str()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        let is_whole = numbers.iter().copied().eq(1..=self.lines);
+        println!("  of {} lines of root {} are in the log", self.lines, numbers.len());
+        Ok(json!({"lines": self.lines, "in_the_log": numbers.len(), "each_once": is_whole}))
+    }
+}
+
+/// An attack that is under way until it is dropped.
+enum Attack {
+    Script(Child, Option<ChildStdin>),
+    Unit,
+    Strangers(#[allow(dead_code, reason = "they end when they are dropped")] Vec<Stranger>),
+}
+
+impl Attack {
+    fn begin(script: &str, name: &str, pid: i32) -> Result<Attack> {
+        let mut child = Command::new("python3")
+            .args([script, name, &format!("/proc/{pid}/root")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("python3")?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut said = String::new();
+        BufReader::new(output.context("a pipe")?).read_line(&mut said)?;
+        ensure!(said.starts_with("ready"), "{name} does not begin: {said:?}");
+        Ok(Attack::Script(child, input))
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        if let Attack::Script(child, input) = self {
+            drop(input.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+fn units(script: &str) -> Vec<(String, String)> {
+    let stays = "exec sleep 1000";
+    let ready = format!("/bin/sh -c 'systemd-notify --ready; {stays}'");
+    let unit = |name: &str, text: String| (format!("hostile-{name}"), text);
+    let attack = |name: &str, settings: &str| {
+        let text = format!(
+            "[Service]\nUser=nobody\n{settings}ExecStart=/usr/bin/python3 {script} {name}\nTimeoutStopSec=20\n"
+        );
+        unit(&format!("{name}.service"), text)
+    };
+    vec![
+        unit("plain@.service", "[Service]\nExecStart=/bin/sleep 1000\n".to_owned()),
+        unit(
+            "ready@.service",
+            format!("[Service]\nType=notify\nNotifyAccess=all\nExecStart={ready}\n"),
+        ),
+        unit("door.socket", "[Socket]\nListenStream=/run/hostile-door\nAccept=yes\n".to_owned()),
+        unit("door@.service", "[Service]\nExecStart=/bin/cat\nStandardInput=socket\n".to_owned()),
+        attack("unit-deep-directories", "RuntimeDirectory=hostile-deep\n"),
+        attack("unit-deep-groups", "Delegate=yes\n"),
+        attack("unit-exits", ""),
+    ]
+}
+
+/// The programs of Warrener in a machine, and their processes.
+fn processes(init: i32) -> Result<Vec<(String, u32)>> {
+    let path = format!("/proc/{init}/task/{init}/children");
+    let children = fs::read_to_string(&path).context(path)?;
+    let pids = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    let name = |pid: u32| {
+        let comm =
+            fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm")).ok()?;
+        let comm = comm.trim().to_owned();
+        comm.starts_with("warren").then_some((comm, pid))
+    };
+    let own = u32::try_from(init).ok().and_then(name).into_iter();
+    Ok(own.chain(pids.filter_map(name)).collect())
+}
+
+/// Does it and keeps how long it took, if that is the longest.
+fn note(
+    longest: &mut Longest,
+    probe: &'static str,
+    act: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let began = Instant::now();
+    act().with_context(|| probe.to_owned())?;
+    let most = longest.entry(probe).or_default();
+    *most = began.elapsed().max(*most);
+    Ok(())
+}
+
+fn print_row(name: &str, longest: &Longest, sizes: &Sizes) {
+    let times = PROBES.map(|probe| {
+        let ms = longest.get(probe).map_or(0.0, |time| time.as_secs_f64() * 1000.0);
+        format!("{ms:>18.1}")
+    });
+    let sizes = sizes.iter().map(|(name, (bytes, fds))| format!("{name} {} MB {fds}", bytes >> 20));
+    println!("  {name:<24}{}  {}", times.concat(), sizes.collect::<Vec<_>>().join(", "));
+}
+
+/// As JSON, and whether it is within the targets.
+fn row(
+    name: &str,
+    (longest, sizes): &(Longest, Sizes),
+    (quiet, small): &(Longest, Sizes),
+) -> Value {
+    let times: BTreeMap<&str, u64> =
+        longest.iter().map(|(probe, time)| (*probe, time.as_micros() as u64)).collect();
+    let programs: BTreeMap<&str, Value> = sizes
+        .iter()
+        .map(|(name, (bytes, fds))| (&**name, json!({"bytes": bytes, "descriptors": fds})))
+        .collect();
+    let is_soon = longest
+        .iter()
+        .all(|(probe, time)| quiet.get(probe).is_some_and(|quiet| *time <= *quiet + LATER_MAX));
+    let is_small = sizes.iter().all(|(name, (bytes, _))| {
+        small.get(name).is_none_or(|(quiet, _)| *bytes <= quiet + GROWTH_MAX)
+    });
+    json!({"attack": name, "longest_us": times, "programs": programs, "in_time": is_soon, "in_size": is_small})
+}
