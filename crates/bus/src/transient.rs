@@ -77,6 +77,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("EnvironmentFiles", "EnvironmentFile"),
     ("CPUQuotaPerSecUSec", "CPUQuota"),
     ("DelegateControllers", "Delegate"),
+    ("StandardInputText", "StandardInputData"),
     ("StartLimitInterval", "StartLimitIntervalSec"),
     ("RuntimeDirectorySymlink", "RuntimeDirectory"),
     ("StateDirectorySymlink", "StateDirectory"),

@@ -85,6 +85,8 @@ fn a_scope_holds_processes_of_others_and_goes_with_them() {
         let mut held = m.spawn(&[&scope[..], &["sleep", "1000"]].concat());
         m.wait_for("s.scope", "active/running");
         if !has_groups(m, "s.scope") {
+            let ended = (held.kill(), held.wait());
+            assert!(ended.0.is_ok() && ended.1.is_ok(), "{ended:?}");
             return lab::not_run("a_scope_holds_processes_of_others", "cgroups");
         }
         let show = |property: &str| {

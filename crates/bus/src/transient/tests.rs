@@ -114,6 +114,14 @@ fn properties_are_lines_of_a_unit_file() {
             "[Service] SetCredential=id:A\\x0a\\x20",
         ),
         (Service, ("StandardInputData", "ay", "2 104 105"), "[Service] StandardInputData=aGk="),
+        (Service, ("StandardInputText", "ay", "2 104 105"), "[Service] StandardInputData=aGk="),
+        (
+            Service,
+            ("SocketBindAllow", "a(iiqq)", "5 0 6 1 80 2 0 0 0 10 17 11 1000 0 0 0 0 2 6 0 0"),
+            "[Service] SocketBindAllow=tcp:80\n[Service] SocketBindAllow=ipv4\n\
+             [Service] SocketBindAllow=ipv6:udp:1000-1010\n[Service] SocketBindAllow=any\n\
+             [Service] SocketBindAllow=ipv4:tcp",
+        ),
         (
             Service,
             ("RestartPreventExitStatus", "(aiai)", "1 3 1 15"),

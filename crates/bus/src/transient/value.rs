@@ -83,7 +83,7 @@ pub fn texts(property: &Property<'_>, body: &mut Reader<'_>) -> Texts {
         "a(ssbt)" => mounts(body),
         "a(iayu)" => addresses(body),
         "a(say)" => credentials(property, body),
-        "a(iiqq)" => Ok(None),
+        "a(iiqq)" => ports(body),
         "(bas)" => {
             body.align(8)?;
             let (allow, words) = (body.bool()?, body.strs()?);
@@ -479,6 +479,40 @@ fn addresses(body: &mut Reader<'_>) -> Texts {
         words.push(format!("{address}/{prefix}"));
     }
     lines_or_reset(words)
+}
+
+/// `a(iiqq)`: family, protocol, how many ports and the first of them (systemd.resource-control(5), `SocketBindAllow=`).
+fn ports(body: &mut Reader<'_>) -> Texts {
+    let items = body.array(b'(', |r| {
+        r.align(8)?;
+        Ok((r.i32()?, r.i32()?, r.u16()?, r.u16()?))
+    })?;
+    let rule = |(family, protocol, count, first): (i32, i32, u16, u16)| {
+        let family = match family {
+            2 => "ipv4:",
+            10 => "ipv6:",
+            _ => "",
+        };
+        let protocol = match protocol {
+            6 => "tcp:",
+            17 => "udp:",
+            _ => "",
+        };
+        let ports = match count {
+            0 => "any".to_owned(),
+            1 => first.to_string(),
+            count => format!("{first}-{}", u32::from(first) + u32::from(count) - 1),
+        };
+        // A rule for everything has no colon at its end.
+        match (protocol, count) {
+            ("", 0) if !family.is_empty() => family.trim_end_matches(':').to_owned(),
+            (protocol, 0) if !protocol.is_empty() => {
+                format!("{family}{}", protocol.trim_end_matches(':'))
+            }
+            _ => format!("{family}{protocol}{ports}"),
+        }
+    };
+    lines_or_reset(items.into_iter().map(rule).collect())
 }
 
 /// `a(say)`: `SetCredential=name:value`.

@@ -86,9 +86,9 @@ impl Loader {
     pub(super) fn refresh_index(&mut self) {
         let plain = std::mem::take(&mut self.snapshot.plain_changes);
         // A template is no unit that is asked for alone, and what is found of others is asked for by name.
-        let is_of_links = |name: &Box<str>| self.linked.contains(name) || is_for_template(name);
+        let is_of_links = |name: &str| self.linked.contains(name) || is_for_template(name);
         let is_changed = std::mem::take(&mut self.snapshot.structure_changed);
-        if is_changed || plain.iter().any(is_of_links) {
+        if is_changed || plain.iter().any(|name| is_of_links(name)) {
             self.installation_changed = true;
             self.index();
         }
