@@ -46,7 +46,9 @@ impl Daemon {
             let links = told.names.iter().map(|(name, _)| name.as_str());
             let node = self.node_below_dev(&found);
             let orders = self.links.keep(number, &node, links);
-            self.links.take_clashes().into_iter().for_each(|line| self.log(line));
+            // Disks of one file system have its name together.
+            let clashes = self.links.take_clashes().into_iter().filter(|_| group.is_none());
+            clashes.for_each(|line| self.log(line));
             orders.into_iter().for_each(|order| self.order(order));
         }
         // What udev has looked at and gave no tag has no unit.
