@@ -60,7 +60,7 @@ fn files_that_are_no_unit_files_are_said_to_be_so() {
             ("text", "not UTF-8"),
             ("dir", "is a directory"),
             ("loop-a", "Too many levels of symbolic links"),
-            ("kmsg", "is no unit file"),
+            ("kmsg", "cannot be a unit file"),
         ] {
             let unit = format!("{unit}.service");
             let fault = m.status(&unit)["load_fault"].to_string();
@@ -325,7 +325,7 @@ fn a_manager_that_cannot_start_says_why() {
 fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     let service = "[Service]\nExecStart=@P stay\nRestart=alway\nTimeoutStopSec=5mn\n\
                    RemainAfterExit=perhaps\nMemoryMax=1GB\nIPAccounting=yes\n\
-                   SetCredentialEncrypted=a:secret\nRemoveIPC=yes\nSetCredentialEncrypted=b:c";
+                   SetCredentialEncrypted=a:secret\nPrivatePIDs=yes\nSetCredentialEncrypted=b:c";
     let slice = "[Slice]\nNFTSet=cgroup:inet:a:b\nMemoryMax=lots";
     let units = [GOOD, ("typo.service", service), ("closed.slice", slice)];
     let Some(m) = Machine::start("values", &units) else { return };
@@ -344,7 +344,7 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
         assert_eq!(times(line), 1, "{line}: {}", m.console());
     }
     assert_eq!(times("closed.slice: started WITHOUT the protection of NFTSet"), 2);
-    assert_eq!(times("typo.service: started WITHOUT the protection of RemoveIPC"), 2);
+    assert_eq!(times("typo.service: started WITHOUT the protection of PrivatePIDs"), 2);
     assert_eq!(times("typo.service: started WITHOUT the credentials of SetCredentialEncrypted"), 2);
     assert_eq!(times("secret"), 0);
     check_alive(&m);
