@@ -377,7 +377,7 @@ fn a_wait_without_a_limit_for_a_device_is_not_waited_for() {
         let said = m.try_call("Job", &json!({"type": "start", "unit": unit, "wait": true}));
         let said = said.expect("it is answered");
         assert_eq!(said["error"], error, "{said}");
-        assert!(said.to_string().contains("is not there"), "{said}");
+        assert!(said.to_string().contains("is missing"), "{said}");
     }
     plug(&m, "sdz", 7, "");
     look_again(&m);
