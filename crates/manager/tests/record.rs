@@ -153,7 +153,7 @@ fn a_boot_is_looked_at_while_it_goes_on_and_is_kept_as_what_it_was() {
     assert!(chart.contains(" Boot was not over after "), "{chart}");
     assert!(chart.contains(" stuck.service start, still under way\n"), "{chart}");
     let before = m.run(&[&warren, "chart", "boot~1"]).expect_err("there is none before it");
-    assert!(before.contains("no such boot is kept"), "{before}");
+    assert!(before.contains("no recording of this boot"), "{before}");
 
     m.call("Leave", &json!({"how": "exit"}));
     let boot = until("the boot is kept", || recording(&m, "boot"));

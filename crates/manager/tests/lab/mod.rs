@@ -194,10 +194,10 @@ impl Machine {
             .args(for_init)
             .arg("--")
             .arg(format!(
-                "--unit-path={}:/run/systemd/system.control:/run/systemd/transient:{}:\
+                "--unit-path={}:{}:/run/systemd/system.control:/run/systemd/transient:\
                  /run/systemd/generator",
-                directory.join("system.control").display(),
                 directory.join("units").display(),
+                directory.join("system.control").display(),
             ))
             .arg(format!("--generator-path={}", directory.join("generators").display()))
             .arg(format!("--record-path={}", directory.join("records").display()))
