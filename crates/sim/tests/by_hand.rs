@@ -435,11 +435,12 @@ fn only_jobs_that_failed_count_as_failed() {
     let mut hand = Hand::new(
         "# a.service\n[Service]\nType=notify\nExecStart=/p\n\
          # b.service\n[Unit]\nRequires=a.service\nAfter=a.service\n[Service]\nExecStart=/p\n\
-         # c.scope\n[Unit]\nDescription=c\n",
+         # c.swap\n[Swap]\nWhat=/c\n",
     );
-    let [a, b, scope] = ["a.service", "b.service", "c.scope"].map(|unit| hand.unit(unit));
+    hand.core.set_without_swaps(true);
+    let [a, b, swap] = ["a.service", "b.service", "c.swap"].map(|unit| hand.unit(unit));
     let failed = |hand: &Hand| hand.core.totals().failed_jobs_ever;
-    hand.ask(scope, JobType::Start);
+    hand.ask(swap, JobType::Start);
     let effects = hand.ask(a, JobType::Start);
     hand.born(&effects, 7);
     hand.ask(a, JobType::Stop);
