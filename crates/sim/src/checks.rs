@@ -77,6 +77,19 @@ pub fn at_any_time(world: &World) -> Vec<String> {
     wrong
 }
 
+/// `nothing-made-up`: a manager that takes over knows nothing of a unit that is down and of which nothing was written;
+/// a connection for which there is no service yet would be taken for one that was served.
+pub fn nothing_made_up(world: &World, written: &BTreeSet<UnitId>) -> Vec<String> {
+    let core = &world.core;
+    let graph = core.graph();
+    let unwritten = graph.names().filter(|(_, unit)| !written.contains(unit));
+    let made_up = unwritten.filter(|&(_, unit)| {
+        let run = core.unit_run(unit);
+        run.job.is_none() && run.active_state().is_down() && run.history.is_some()
+    });
+    made_up.map(|(name, _)| format!("nothing-made-up: {name} has a history")).collect()
+}
+
 /// `needed`: nothing is stopped as unneeded while a unit that needs it is up or coming and would stay so.
 fn needed(world: &World, before: &Before, happenings: &[Happening]) -> Vec<String> {
     let (core, view) = (&world.core, world.core.view());

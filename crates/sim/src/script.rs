@@ -100,6 +100,8 @@ pub enum Action {
     Seeing,
     /// `blind`: nobody does.
     Blind,
+    /// `swapless`: the machine lets nobody swap, as a container does.
+    Swapless,
 }
 
 impl Action {
@@ -144,6 +146,7 @@ impl Action {
             "unplug" => Action::Unplug(unit()?),
             "seeing" if first.is_empty() => Action::Seeing,
             "blind" if first.is_empty() => Action::Blind,
+            "swapless" if first.is_empty() => Action::Swapless,
             _ => {
                 let mode = match second.trim() {
                     "" => JobMode::Replace,
@@ -250,6 +253,7 @@ impl Action {
             Action::Unplug(name) => world.plug(name, false),
             Action::Seeing => world.see_devices(Sight::Seeing),
             Action::Blind => world.see_devices(Sight::Blind),
+            Action::Swapless => world.core.set_without_swaps(true),
         }
     }
 }
@@ -327,6 +331,7 @@ impl fmt::Display for Action {
             Action::Unplug(unit) => write!(f, "unplug {unit}"),
             Action::Seeing => write!(f, "seeing"),
             Action::Blind => write!(f, "blind"),
+            Action::Swapless => write!(f, "swapless"),
         }
     }
 }

@@ -36,7 +36,8 @@ fn cases() -> impl Iterator<Item = Case<'static>> {
 
 /// A line of a unit file; its first section has one before it.
 fn alone(line: &str) -> String {
-    let sections = ["[Service]", "[Socket]", "[Mount]", "[Automount]", "[Timer]", "[Path]"];
+    let sections =
+        ["[Service]", "[Socket]", "[Mount]", "[Swap]", "[Automount]", "[Timer]", "[Path]"];
     match line {
         "[Unit]" => format!("{}\n", ALONE.trim_end()),
         _ if sections.contains(&line) => format!("{ALONE}{line}\n"),

@@ -140,11 +140,12 @@ pub(crate) fn release_if_over(core: &mut Core, unit: UnitId) {
 
 /// Takes up what the last manager has given.
 pub(crate) fn restore(core: &mut Core, unit: UnitId) {
+    let Some(user) = core.units.dynamic_user(unit) else { return };
     if !may_hold(core, unit) {
-        return core.units.history_mut(unit).dynamic_user = None;
+        core.units.history_mut(unit).dynamic_user = None;
+        return;
     }
-    let user = core.units.run(unit).history.as_ref().and_then(|h| h.dynamic_user.as_deref());
-    for name in user.into_iter().flat_map(DynamicUser::names) {
+    for name in user.names() {
         if let Some(number) = name.given() {
             core.resources.dynamic_users.hold(&name.name, number, unit);
         }

@@ -5,6 +5,7 @@
 //! batch of steps and before any effect of them is carried out. A crash drops the core and makes a new
 //! one from what was written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warren_core::graph::Graph;
@@ -459,10 +460,14 @@ impl World {
             self.wrong.push("state-file: it has a frame that cannot be read".to_owned());
         }
         let graph = self.generation_after_kill(&restored);
+        let without_swaps = self.core.totals().without_swaps;
         self.core = new_core(self.seed);
+        self.core.set_without_swaps(without_swaps);
         self.core.set_sight(self.devices.sight);
         self.core.set_place_in_time(Monotonic(0), self.kernel.wall.zone.clone());
+        let written: BTreeSet<UnitId> = restored.runs.keys().copied().collect();
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
+        self.wrong.extend(checks::nothing_made_up(self, &written));
         self.heard.told = Told::of(&self.core);
         self.heard.jobs.begin_anew(&self.core);
         let (happenings, _) = self.core.take_happenings();
