@@ -62,6 +62,8 @@ pub enum Kind {
     Name(&'static str),
     /// An array of names of objects of this type.
     Names(&'static str),
+    /// A whole number of things: 0 to 10,000.
+    Count,
     /// A setting of a unit: a text, or an array of texts for settings that may be repeated.
     Setting(warren_unit::settings::Id),
     /// Set by the engine alone.

@@ -8,6 +8,7 @@
 pub mod bits;
 pub(crate) mod change;
 pub mod column;
+pub mod copies;
 mod expand;
 pub mod filter;
 mod groups;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::copies;
 use super::matcher::{Matcher, RuleFilter, Targets};
 use super::{Notes, Options};
 use crate::ast::{self, DefinitionKind, Kind, Module, NodeId};
@@ -96,6 +97,7 @@ pub(super) fn matches(
     notes: &mut Notes,
 ) -> Vec<(u32, Vec<Item>)> {
     let (mut run, lines) = options.interpreter(world, scope);
+    let rows = rows.into_iter().filter(|row| copies::is_here(&run, *row)).collect();
     let targets = targets(&run, rows);
     let mut written = Vec::new();
     for number in rules {

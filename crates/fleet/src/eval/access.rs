@@ -36,7 +36,8 @@ impl<'p> Interpreter<'p> {
             return Ok(Some((Value::Dictionary(frame.locals), value)));
         }
         if let Some(value) = self.own_field(frame.this, name) {
-            return Ok(Some((frame.this, value)));
+            let global = self.is_unset_target(frame.this, name).then(|| self.find_global(name));
+            return Ok(global.flatten().or(Some((frame.this, value))));
         }
         if !frame.module.usings.is_empty()
             && let Some(found) = self.find_used(frame, id, name)?
@@ -44,6 +45,17 @@ impl<'p> Interpreter<'p> {
             return Ok(Some(found));
         }
         Ok(self.find_global(name))
+    }
+
+    /// Whether a name is that of a target which the object has not: `machine` of what is made for a container. Then a
+    /// global of that name is meant.
+    fn is_unset_target(&self, this: Value, name: StringId) -> bool {
+        let Value::Object(id) = this else { return false };
+        let object = self.heap.object(id);
+        let rules = self.types.get(object.of_type).rules.as_ref();
+        let targets = rules.iter().flat_map(|rules| &rules.target_names);
+        object.attributes.get(name).is_none()
+            && targets.into_iter().any(|(_, target)| target.as_bytes() == self.heap.bytes(name))
     }
 
     /// Whether a name is that of a type, and of a setting of the object that nobody set: `Group`.

@@ -17,6 +17,18 @@ const TARGETS: [&str; 3] = ["Container", "Machine", "Group"];
 /// The attribute of a product that is no unit of its own but a drop-in, with the unit that it is for.
 pub const DROP_IN_OF: &str = "drop_in_of";
 
+/// The type of containers.
+pub const CONTAINER: &str = "Container";
+
+/// How many copies of a container run on all hosts together.
+pub const REPLICAS: &str = "replicas";
+
+/// The label of hosts over whose values the copies are spread.
+pub const SPREAD: &str = "spread";
+
+/// Copies of a container.
+pub const REPLICAS_MAX: u32 = 10_000;
+
 /// Sections of a unit that attributes are looked for in, in this order.
 fn sections(unit_type: UnitType) -> [Section; 3] {
     [Section::Type(unit_type), Section::Unit, Section::Install]
@@ -48,6 +60,11 @@ fn target(name: &str, variable: &'static str, stage: u8, members: Option<&'stati
         ("type", Kind::ReadOnly),
         ("vars", Kind::Dictionary),
     ];
+    // Of a container with copies, one host runs some of all.
+    let copies = [(REPLICAS, Kind::Count), (SPREAD, Kind::Text)];
+    let copies = copies.into_iter().filter(|_| name == CONTAINER);
+    let mut fields: Vec<(&str, Kind)> = fields.into_iter().chain(copies).collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
     Type {
         name: name.to_owned(),
         base: None,
@@ -142,6 +159,10 @@ fn fits(run: &Interpreter<'_>, kind: Kind, value: Value) -> Result<(), &'static 
         (_, Empty) | (Kind::Any | Kind::ReadOnly, _) => return Ok(()),
         (Kind::Text | Kind::Name(_), value) => (is_text(&value), "a text"),
         (Kind::Number | Kind::Integer, value) => (is_number(value), "a number"),
+        (Kind::Count, Number(n)) => {
+            (n.fract() == 0.0 && (0.0..=f64::from(REPLICAS_MAX)).contains(&n), "from 0 to 10,000")
+        }
+        (Kind::Count, _) => (false, "a number"),
         (Kind::Boolean, value) => (matches!(value, Boolean(_) | Number(_)), "true or false"),
         (Kind::Array | Kind::Names(_), value) => (matches!(value, Array(_)), "an array"),
         (Kind::Dictionary, value) => (matches!(value, Dictionary(_)), "a dictionary"),

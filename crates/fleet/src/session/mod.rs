@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::dump::Only;
 use crate::engine::change::Products as MadeFor;
+use crate::engine::copies::{self, Replicated};
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Bounds, Interpreter, Scope, World};
 use crate::heap::{Heap, UNREACHED_BYTES};
@@ -254,6 +255,11 @@ impl Session {
     /// Whether a file of this path was read for the rules.
     pub fn reads(&self, path: &str) -> bool {
         self.files.contains_key(path)
+    }
+
+    /// Containers of which so many copies run on all hosts together.
+    pub fn replicated(&self) -> Vec<Replicated> {
+        copies::replicated(&self.world, &self.types)
     }
 
     /// What the rules made.

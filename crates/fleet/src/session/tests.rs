@@ -44,6 +44,32 @@ fn nothing_is_made_when_one_rule_fails_for_one_target() {
 }
 
 #[test]
+fn of_a_container_with_copies_rules_make_what_runs_here() {
+    let rules = "object Container \"shop\" {\n  replicas = 40\n  spread = \"rack\"\n}\n\
+                 object Container \"blog\" { replicas = 2 }\nobject Container \"plain\" {}\n\
+                 apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  assign where true\n}\n";
+    let made = |machine: &str| {
+        let loaded = load(&format!("{machine}{rules}"));
+        assert_eq!(loaded.messages, []);
+        let session = loaded.session.expect("no faults");
+        let all: Vec<String> =
+            session.replicated().iter().map(|r| format!("{} {} {:?}", r.name, r.replicas, r.spread)).collect();
+        assert_eq!(all, ["blog 2 None", "shop 40 Some(\"rack\")"]);
+        session.products().keys().map(|path| path.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let all = "blog-web.service plain-web.service shop-web.service";
+    assert_eq!(made(""), all);
+    assert_eq!(made("globals.machine = { cpus = 4 }\n"), all);
+    assert_eq!(made("globals.machine = { copies = {} }\n"), "plain-web.service");
+    let some = "globals.machine = { copies = { shop = [ 3, 9 ], other = [ 1 ] } }\n";
+    assert_eq!(made(some), "plain-web.service shop-web.service");
+    for wrong in ["-1", "1.5", "10001", "\"many\"", "true"] {
+        let loaded = load(&format!("object Container \"shop\" {{ replicas = {wrong} }}"));
+        assert!(loaded.session.is_none(), "{wrong}");
+    }
+}
+
+#[test]
 fn what_stands_beside_a_fault_is_checked_for_editors() {
     let text = "const A = = 1\nvar tiers = {\nobject Container \"a\" {\n  vars.n = )\n  vars.m = 1\n}\n\
                 x = nothing\napply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \

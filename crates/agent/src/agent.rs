@@ -1,0 +1,544 @@
+//! The agent of a host: registers it, follows what it is assigned to, reports.
+//!
+//! - Owns: the host's lease, registration, report and claims in the store, and the state directory.
+//! - Must not: stop anything because the store is away, or write to keys of others.
+//! - Runs on one thread; one more for each watch only tells that something changed. Start at [`run`].
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use warren_hosts::digest::Digest;
+use warren_hosts::follower::{Applied, Assignment, Decision, decide, effective, needs_release};
+use warren_hosts::host::{Facts, Outcome, Registration, Report};
+use warren_hosts::keys;
+use warren_hosts::machine::Copies;
+use warren_hosts::names::HostId;
+use warren_hosts::placement::{self, Claim, Place};
+use warren_hosts::release::{self, Release, Signed, read_keys};
+use warren_hosts::revision::{Files, MANIFEST_BYTES_MAX, Manifest};
+use warren_sys::tell;
+
+use crate::disk::{Disk, Kept};
+use crate::manager::Manager;
+use crate::rules::{self, Evaluated};
+use crate::settings::{Settings, read_file};
+use crate::signing::verify;
+use crate::store::{Compare, Fault, Store, Write};
+
+/// How often the manager is asked how it is.
+const HEALTH_EVERY: Duration = Duration::from_secs(10);
+
+/// Changes that come so close together are looked at once.
+const CALM: Duration = Duration::from_millis(200);
+
+/// How long a watch that failed rests before it is begun again.
+const REST_MIN: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// How long a drain command may take.
+const DRAIN_MAX: Duration = Duration::from_secs(300);
+
+/// What a watch tells: that something changed. It is read again, so that nothing is missed however often watches end.
+struct Poke;
+
+struct Agent {
+    id: HostId,
+    settings: Settings,
+    store: Store,
+    disk: Disk,
+    manager: Manager,
+    kept: Kept,
+    facts: Facts,
+    /// The registration is in the store under the own lease.
+    is_registered: bool,
+    /// Since when the store is away, µs since 1970.
+    away_since: Option<u64>,
+    outcome: Option<(Assignment, Outcome)>,
+    reported: Option<Report>,
+    /// Rules in force may have containers with copies.
+    has_copies: bool,
+    copies: Copies,
+    /// Another machine has taken this one's name.
+    is_doubled: bool,
+}
+
+/// Runs the agent until it fails.
+///
+/// # Errors
+/// What keeps it from beginning: no name, no state directory, no settings that mean anything.
+pub fn run(settings: Settings) -> Result<(), String> {
+    let mut agent = Agent::new(settings)?;
+    let (poke, pokes) = channel();
+    agent.watch(keys::assigned(&agent.id), false, &poke)?;
+    agent.watch(keys::CURRENT.to_owned(), false, &poke)?;
+    agent.watch(keys::HOSTS.to_owned(), true, &poke)?;
+    agent.watch(keys::CLAIMS.to_owned(), true, &poke)?;
+    agent.serve(&pokes)
+}
+
+/// Facts that the kernel tells.
+fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
+    let labels = match read_file(&settings.labels) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Facts::read_labels(&text).map_err(|e| format!("{}: {e}", settings.labels.display()))?
+        }
+        Err(_) if !settings.labels.exists() => BTreeMap::new(),
+        Err(why) => return Err(why),
+    };
+    let info = rustix::system::sysinfo();
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
+    Ok(Facts {
+        name: id.to_string(),
+        labels,
+        cpus,
+        memory: (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)),
+        kernel,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        capacity: settings.capacity,
+    })
+}
+
+/// The name that the settings give, else the machine's id.
+fn name(settings: &Settings) -> Result<HostId, String> {
+    if let Some(name) = &settings.name {
+        return Ok(name.clone());
+    }
+    let text = std::fs::read_to_string("/etc/machine-id").map_err(|e| format!("/etc/machine-id: {e}"))?;
+    text.trim().parse().map_err(|e| format!("/etc/machine-id: {e}; set Name="))
+}
+
+fn now() -> u64 {
+    warren_sys::time::realtime_ns() / 1000
+}
+
+/// A number that no other run of an agent has.
+fn instance() -> Digest {
+    let boot = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    Digest::of_parts([&boot[..], &std::process::id().to_le_bytes(), &now().to_le_bytes()])
+}
+
+impl Agent {
+    fn new(settings: Settings) -> Result<Agent, String> {
+        let id = name(&settings)?;
+        let disk = Disk::open(&settings.state)?;
+        let kept = disk.kept()?;
+        let manager = Manager::new(&settings.control, settings.restarts);
+        let mut agent = Agent {
+            facts: facts(&id, &settings)?,
+            store: Store::new(&settings.endpoints)?,
+            id,
+            settings,
+            disk,
+            manager,
+            kept,
+            is_registered: false,
+            away_since: None,
+            outcome: None,
+            reported: None,
+            has_copies: false,
+            copies: Copies::new(),
+            is_doubled: false,
+        };
+        if let Some(revision) = agent.disk.current() {
+            agent.has_copies = agent.disk.files(revision).is_ok_and(|f| rules::may_have_copies(&f));
+        }
+        Ok(agent)
+    }
+
+    /// A thread that pokes when something below a key changes.
+    fn watch(&self, key: String, is_prefix: bool, poke: &Sender<Poke>) -> Result<(), String> {
+        let store = Store::new(&self.settings.endpoints)?;
+        let poke = poke.clone();
+        let work = move || {
+            let mut rest = REST_MIN;
+            loop {
+                // What changed before the watch began is seen by the poke after it.
+                let after = store.get(&key).map(|value| value.map_or(0, |value| value.modified));
+                let ended = after.and_then(|_| {
+                    let (revision, _) = store.list(&format!("{}-", keys::DRIVER))?;
+                    if poke.send(Poke).is_err() {
+                        return Ok(());
+                    }
+                    rest = REST_MIN;
+                    store.watch(&key, is_prefix, revision, &mut |_, _| poke.send(Poke).is_ok())
+                });
+                match ended {
+                    Ok(()) => return,
+                    Err(Fault::Compacted) => {}
+                    Err(_) => {
+                        store.try_another();
+                        std::thread::park_timeout(rest);
+                        rest = (rest * 2).min(REST_MAX);
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("watch".to_owned())
+            .stack_size(256 << 10)
+            .spawn(work)
+            .map_err(|e| format!("cannot start a thread: {e}"))?;
+        Ok(())
+    }
+
+    fn serve(&mut self, pokes: &Receiver<Poke>) -> Result<(), String> {
+        let keep_alive = Duration::from_secs((self.settings.lease / 3).max(1));
+        let (mut next_sign, mut next_health) = (Instant::now(), Instant::now());
+        let mut is_poked = true;
+        loop {
+            if Instant::now() >= next_sign {
+                let was_away = self.away_since.is_some();
+                self.sign_of_life();
+                is_poked |= was_away && self.away_since.is_none();
+                next_sign = Instant::now() + keep_alive;
+            }
+            if std::mem::take(&mut is_poked) && !self.is_doubled {
+                self.look();
+            }
+            if Instant::now() >= next_health {
+                self.report();
+                next_health = Instant::now() + HEALTH_EVERY;
+            }
+            let until = next_sign.min(next_health).saturating_duration_since(Instant::now());
+            match pokes.recv_timeout(until) {
+                Ok(Poke) => {
+                    // What comes at once is looked at once.
+                    while pokes.recv_timeout(CALM).is_ok() {}
+                    is_poked = true;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("all watches have ended".to_owned()),
+            }
+        }
+    }
+
+    /// Notes whether the store answers, and says it once.
+    fn noted<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                if self.away_since.take().is_some() {
+                    tell!("the store answers again");
+                }
+                Some(value)
+            }
+            Err(fault) => {
+                if self.away_since.is_none() {
+                    tell!("{fault}; this host goes on with what it has");
+                    self.away_since = Some(now());
+                }
+                None
+            }
+        }
+    }
+
+    /// Keeps the lease, and the registration under it.
+    fn sign_of_life(&mut self) {
+        let result = self.keep_registered();
+        self.noted(result);
+    }
+
+    fn keep_registered(&mut self) -> Result<(), Fault> {
+        if self.kept.lease == 0 || !self.store.keep_alive(self.kept.lease)? {
+            self.kept.lease = self.store.grant(self.settings.lease)?;
+            self.is_registered = false;
+            self.write_down();
+        }
+        let key = keys::host(&self.id);
+        let there = self.store.get(&key)?;
+        let read = |bytes: &[u8]| serde_json::from_slice::<Registration>(bytes).ok();
+        let known = there.as_ref().and_then(|value| read(&value.value));
+        let is_ours = known.as_ref().is_none_or(|known| Some(known.instance) == self.kept.instance);
+        if !is_ours {
+            if !self.is_doubled {
+                tell!(
+                    "another machine is registered as {}: machines that were copied have the same machine id. \
+                     This one follows nothing until the other is gone; set Name= in one of them",
+                    self.id
+                );
+            }
+            (self.is_doubled, self.is_registered) = (true, false);
+            return Ok(());
+        }
+        self.is_doubled = false;
+        if self.is_registered && known.is_some() {
+            return Ok(());
+        }
+        let instance = match self.is_registered {
+            true => self.kept.instance.unwrap_or_else(instance),
+            false => instance(),
+        };
+        let registration = Registration { facts: self.facts.clone(), instance };
+        let before = there.map_or(0, |value| value.modified);
+        let bytes = serde_json::to_vec(&registration).unwrap_or_default();
+        // Written down first: one that is killed in between would not know itself again.
+        let old = self.kept.instance.replace(instance);
+        self.write_down();
+        let compare = [Compare::Modified(key.clone(), before)];
+        let is_done = self.store.transact(&compare, &[Write::Put(key, bytes, self.kept.lease)])?;
+        match is_done {
+            true => self.is_registered = true,
+            false => self.kept.instance = old,
+        }
+        Ok(())
+    }
+
+    fn write_down(&self) -> bool {
+        let kept = self.disk.keep(&self.kept);
+        if let Err(why) = &kept {
+            tell!("{why}");
+        }
+        kept.is_ok()
+    }
+
+    /// Reads what is assigned, and does it.
+    fn look(&mut self) {
+        let result = self.assigned();
+        let Some((assigned, release)) = self.noted(result) else { return };
+        let decision = decide(&self.kept.memory, assigned, release);
+        let outcome = match decision {
+            Decision::Unassigned => None,
+            Decision::Rest => Some(Outcome::Applied),
+            Decision::Failed(why) => Some(Outcome::Failed(why)),
+            Decision::Refuse(why) => {
+                let outcome = Outcome::Refused(why.to_string());
+                if self.outcome.as_ref().map(|(_, outcome)| outcome) != Some(&outcome) {
+                    tell!("{why}");
+                }
+                Some(outcome)
+            }
+            Decision::Apply(what) => self.follow(what),
+        };
+        self.outcome = assigned.zip(outcome);
+        if self.has_copies {
+            let result = self.place();
+            self.noted(result);
+        }
+        self.report();
+    }
+
+    /// What is assigned, and the release itself if it is new here.
+    #[expect(clippy::type_complexity, reason = "what `decide` takes")]
+    fn assigned(
+        &self,
+    ) -> Result<(Option<Assignment>, Option<Result<Release, release::Fault>>), Fault> {
+        let read = |key: &str| -> Result<Option<Assignment>, Fault> {
+            let value = self.store.get(key)?;
+            Ok(value.and_then(|value| serde_json::from_slice(&value.value).ok()))
+        };
+        let own = read(&keys::assigned(&self.id))?;
+        let assigned = effective(own, read(keys::CURRENT)?);
+        let Some(number) = needs_release(&self.kept.memory, assigned) else { return Ok((assigned, None)) };
+        let Some(value) = self.store.get(&keys::release(number))? else { return Ok((assigned, None)) };
+        let trusted = read_file(&self.settings.trusted)
+            .and_then(|bytes| read_keys(&String::from_utf8_lossy(&bytes)))
+            .unwrap_or_else(|why| {
+                tell!("{why}: no key is trusted");
+                release::Keyring::new()
+            });
+        Ok((assigned, Some(Signed::open(&value.value, number, &trusted, verify))))
+    }
+
+    /// Fetches a revision and applies it. `None`: the store went away in between.
+    fn follow(&mut self, what: Applied) -> Option<Outcome> {
+        self.kept.memory.begin(what);
+        if !self.write_down() {
+            return Some(Outcome::Working);
+        }
+        tell!("release {}: revision {}", what.assignment.release, what.revision.short());
+        self.outcome = Some((what.assignment, Outcome::Working));
+        self.report();
+        if !self.disk.has(what.revision) {
+            let result = self.fetch(what.revision);
+            match self.noted(result)? {
+                Ok(files) => {
+                    if let Err(why) = self.disk.store(what.revision, &files) {
+                        tell!("{why}");
+                        return Some(Outcome::Working);
+                    }
+                }
+                Err(why) => return Some(self.failed(what, why)),
+            }
+        }
+        match self.put_in_force(what.revision) {
+            Ok(()) => {
+                tell!("release {} is in force", what.assignment.release);
+                let before = self.kept.memory.applied.map(|applied| applied.revision);
+                self.kept.memory.applied(what);
+                self.write_down();
+                let kept: Vec<Digest> = before.into_iter().chain([what.revision]).collect();
+                self.disk.forget_but(&kept);
+                Some(Outcome::Applied)
+            }
+            Err(why) => Some(self.failed(what, why)),
+        }
+    }
+
+    fn failed(&mut self, what: Applied, why: String) -> Outcome {
+        tell!("release {} did not do: {why}", what.assignment.release);
+        self.kept.memory.failed(what, why.clone());
+        self.write_down();
+        Outcome::Failed(why)
+    }
+
+    /// The files of a revision; what is here already is not fetched.
+    fn fetch(&self, revision: Digest) -> Result<Result<Files, String>, Fault> {
+        let Some(value) = self.store.get(&keys::revision(revision))? else {
+            return Ok(Err(format!("revision {} is not in the store", revision.short())));
+        };
+        if value.value.len() > MANIFEST_BYTES_MAX {
+            return Ok(Err(format!("the manifest of revision {} is too large", revision.short())));
+        }
+        let manifest = match Manifest::decode(revision, &value.value) {
+            Ok(manifest) => manifest,
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
+        let mut chunks = self.disk.chunks();
+        for name in manifest.chunks() {
+            if !chunks.contains_key(&name)
+                && let Some(chunk) = self.store.get(&keys::chunk(name))?
+            {
+                chunks.insert(name, chunk.value);
+            }
+        }
+        Ok(manifest.assemble(&chunks).map_err(|fault| fault.to_string()))
+    }
+
+    /// Has the manager take rules. If it does not, those of before lie there again.
+    fn put_in_force(&mut self, revision: Digest) -> Result<(), String> {
+        let files = self.disk.files(revision)?;
+        let before = self.disk.current();
+        self.has_copies = rules::may_have_copies(&files);
+        self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.copies))?;
+        self.drain("drain")?;
+        self.disk.switch(Some(revision))?;
+        let applied = self.manager.apply();
+        if applied.is_err() {
+            self.disk.switch(before)?;
+            if let Some(files) = before.and_then(|revision| self.disk.files(revision).ok()) {
+                self.has_copies = rules::may_have_copies(&files);
+                self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.copies))?;
+            }
+        }
+        self.drain("undrain")?;
+        applied.map(|_| ())
+    }
+
+    /// Runs the drain command of the settings.
+    fn drain(&self, word: &str) -> Result<(), String> {
+        let Some((program, words)) = self.settings.drain.as_ref().and_then(|words| words.split_first()) else {
+            return Ok(());
+        };
+        let mut command = Command::new(program);
+        command.args(words).arg(word).stdin(Stdio::null());
+        let wrong = |what: &dyn std::fmt::Display| format!("{program} {word}: {what}");
+        let mut child = command.spawn().map_err(|e| wrong(&e))?;
+        let end = Instant::now() + DRAIN_MAX;
+        loop {
+            match child.try_wait().map_err(|e| wrong(&e))? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(wrong(&status)),
+                None if Instant::now() > end => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(wrong(&format!("it took more than {} s", DRAIN_MAX.as_secs())));
+                }
+                None => std::thread::park_timeout(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// Claims copies that are free, gives up those that are not this host's, and has the rules make what it holds.
+    fn place(&mut self) -> Result<(), Fault> {
+        let Some(revision) = self.disk.current() else { return Ok(()) };
+        let files = self.disk.files(revision).unwrap_or_default();
+        let prelude = rules::named(&files).prelude(&self.facts, &self.copies);
+        let evaluated = Evaluated::new(self.disk.directory_of(revision), &files, 1);
+        let apps = match evaluated.replicated(&prelude) {
+            Ok(apps) => apps,
+            Err(why) => {
+                tell!("copies stay where they are: {why}");
+                return Ok(());
+            }
+        };
+        let (_, hosts) = self.store.list(keys::HOSTS)?;
+        let (_, claims) = self.store.list(keys::CLAIMS)?;
+        let place = |value: &crate::store::Value| {
+            let id: HostId = keys::last(&value.key, keys::HOSTS)?.parse().ok()?;
+            let facts = serde_json::from_slice::<Registration>(&value.value).ok()?.facts;
+            Some((id, Place { capacity: facts.capacity, labels: facts.labels }))
+        };
+        let places = hosts.iter().filter_map(place).collect();
+        let claim = |value: &crate::store::Value| {
+            let (host, app, slot) = keys::claimed(&value.key)?;
+            Some(Claim { app: app.to_owned(), slot, created: value.created, host })
+        };
+        let claims: Vec<Claim> = claims.iter().filter_map(claim).collect();
+        let moves = placement::moves(&self.id, &apps, &places, &claims);
+        let mut held = placement::held(&self.id, &claims);
+        for (app, slot) in &moves.give_up {
+            if let Some(slots) = held.get_mut(app) {
+                slots.retain(|held| held != slot);
+            }
+        }
+        held.retain(|_, slots| !slots.is_empty());
+        if held != self.copies {
+            self.copies = held;
+            if let Err(why) = self.put_in_force(revision) {
+                tell!("copies: {why}");
+            }
+        }
+        // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest.
+        for (app, slot) in moves.give_up {
+            self.store.transact(&[], &[Write::Delete(keys::claim(&self.id, &app, slot))])?;
+        }
+        for (app, slot) in moves.claim.into_iter().filter(|_| self.is_registered) {
+            let key = keys::claim(&self.id, &app, slot);
+            let compare = [Compare::Modified(key.clone(), 0)];
+            self.store.transact(&compare, &[Write::Put(key, Vec::new(), self.kept.lease)])?;
+        }
+        Ok(())
+    }
+
+    /// Reports if something is other than it was.
+    fn report(&mut self) {
+        if self.is_doubled || self.away_since.is_some() {
+            return;
+        }
+        let Some((assignment, outcome)) = self.outcome.clone() else { return };
+        let health = match self.manager.health() {
+            Ok(health) => health,
+            Err(why) => {
+                let known = self.reported.as_ref();
+                let Some(known) = known else { return tell!("no report: {why}") };
+                crate::manager::Health {
+                    units: known.units,
+                    failed: known.failed,
+                    causes: known.causes.clone(),
+                }
+            }
+        };
+        let report = Report {
+            release: assignment.release,
+            back: assignment.back,
+            outcome,
+            applied: self.kept.memory.applied.map(|applied| applied.revision),
+            units: health.units,
+            failed: health.failed,
+            causes: health.causes,
+            more_causes: 0,
+        };
+        let report = report.bounded();
+        if self.reported.as_ref() == Some(&report) {
+            return;
+        }
+        let bytes = serde_json::to_vec(&report).unwrap_or_default();
+        let result = self.store.put(&keys::report(&self.id), bytes);
+        if self.noted(result).is_some() {
+            self.reported = Some(report);
+        }
+    }
+}

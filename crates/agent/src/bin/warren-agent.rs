@@ -1,0 +1,24 @@
+//! `warren-agent`: the agent of a host among many.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use warren_agent::agent;
+use warren_agent::settings::{PATH, Settings};
+
+/// Registers this host in etcd, follows the release that it is assigned to, and reports what became of it.
+#[derive(Debug, Parser)]
+#[command(name = "warren-agent", version)]
+struct Args {
+    /// File of settings.
+    #[arg(long, value_name = "PATH", default_value = PATH)]
+    config: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let Err(why) = Settings::read(&args.config).and_then(agent::run) else { return ExitCode::SUCCESS };
+    eprintln!("warren-agent: {why}");
+    ExitCode::FAILURE
+}

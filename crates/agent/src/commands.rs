@@ -1,0 +1,227 @@
+//! `warren-hosts`: what an operator does with many hosts.
+//!
+//! - Owns: the words on the command line, and what is printed.
+//! - Must not: decide; `warren-hosts` (the crate) does, from what lies in the store.
+//! - Start at [`run`].
+
+mod change;
+mod drive;
+mod plans;
+mod show;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, Parser, Subcommand};
+use warren_hosts::digest::Digest;
+use warren_hosts::waves::Step;
+
+use crate::settings::{PATH, Settings};
+use crate::site::Site;
+use crate::store::Store;
+
+/// Sees and changes what many hosts run.
+#[derive(Debug, Parser)]
+#[command(name = "warren-hosts", version, max_term_width = 100)]
+pub struct Cli {
+    /// File of settings.
+    #[arg(long, value_name = "PATH", default_value = PATH, global = true)]
+    config: PathBuf,
+    /// Print JSON, one object a line.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List hosts: what each has in force, and what is wrong with it
+    List {
+        /// Only hosts with this label, `NAME=VALUE`; may be given again
+        #[arg(long, short, value_name = "LABEL")]
+        label: Vec<String>,
+        /// Only hosts that are not as they should be
+        #[arg(long)]
+        bad: bool,
+    },
+    /// Say what is wrong, by root cause over all hosts
+    Why {
+        /// Only units of this application
+        app: Option<String>,
+    },
+    /// Store a directory of rules as a revision
+    Push {
+        /// The directory
+        dir: PathBuf,
+        /// What for
+        #[arg(long, short, default_value = "")]
+        message: String,
+    },
+    /// List revisions, the newest first
+    Log,
+    /// Show how the rules of two revisions differ
+    Diff {
+        /// A revision, or the first digits of its name
+        old: String,
+        /// Another one
+        new: String,
+    },
+    /// Say what a revision or a directory would change on all hosts
+    Plan {
+        /// A directory of rules, or a revision
+        new: String,
+        /// The revision to compare with; else the one that hosts have now
+        #[arg(long, value_name = "REVISION")]
+        against: Option<String>,
+        /// List every unit
+        #[arg(long, short)]
+        all: bool,
+    },
+    /// Sign a release of a revision and begin to roll it out
+    Release(ReleaseArgs),
+    /// Release the revision that hosts had before the current one
+    Rollback(RolloutArgs),
+    /// Show the rollout that is under way, or was last
+    Status,
+    /// Halt the rollout
+    Pause {
+        /// Why
+        #[arg(long, short, default_value = "paused by an operator")]
+        message: String,
+    },
+    /// Go on with a rollout that was paused or stopped; hosts that are sick now are borne
+    Resume,
+    /// Have all hosts of the rollout go back
+    Back {
+        /// Why
+        #[arg(long, short, default_value = "an operator went back")]
+        message: String,
+    },
+    /// End the rollout; hosts stay as they are
+    Stop {
+        /// Why
+        #[arg(long, short, default_value = "stopped by an operator")]
+        message: String,
+    },
+    /// Drive rollouts, as a service: one of all that run does, another one goes on when it is gone
+    Drive {
+        /// Asked before each wave: 0 lets it begin, 1 has it wait, anything else fails the rollout
+        #[arg(long, value_name = "COMMAND")]
+        gate: Option<String>,
+        /// Return when the rollout is over
+        #[arg(long)]
+        until_over: bool,
+    },
+    /// Make a key to sign releases with, and print the line for /etc/warren/trusted-keys
+    Keygen {
+        /// Where the key is written
+        file: PathBuf,
+    },
+    /// Show who did what, the newest last
+    Audit,
+    /// Remove revisions and releases that nothing names any more
+    Prune {
+        /// How many of the newest revisions stay in any case
+        #[arg(long, default_value_t = 20)]
+        keep: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ReleaseArgs {
+    /// The revision, or the first digits of its name
+    revision: String,
+    #[command(flatten)]
+    how: RolloutArgs,
+}
+
+#[derive(Debug, Args)]
+struct RolloutArgs {
+    /// The key to sign with
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// What for
+    #[arg(long, short, default_value = "")]
+    message: String,
+    /// A wave: `5` hosts, `10%`, `role=canary`, `each rack`; may be given again. What is left over comes last
+    #[arg(long = "wave", value_name = "WAVE")]
+    waves: Vec<Step>,
+    /// Hosts of a wave that may be unavailable at once; 0: all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_unavailable: u32,
+    /// How long a wave has to be healthy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    soak: u64,
+    /// How long a host may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    patience: u64,
+    /// Sick hosts with which the rollout goes on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    failures: u32,
+    /// Failed units of a host, above those that it had before, with which it is healthy
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    failed_units: u32,
+    /// Stop instead of going back when a rollout fails
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Runs the command line.
+///
+/// # Errors
+/// What is to be printed.
+pub fn run(cli: Cli) -> Result<i32> {
+    if let Verb::Keygen { file } = &cli.command {
+        return change::keygen(file);
+    }
+    let settings = Settings::read(&cli.config).map_err(|why| anyhow!(why))?;
+    let store = Store::new(&settings.endpoints).map_err(|why| anyhow!(why))?;
+    let site = Site::new(store);
+    match cli.command {
+        Verb::List { label, bad } => show::list(&site, &label, bad, cli.json),
+        Verb::Why { app } => show::why(&site, app.as_deref(), cli.json),
+        Verb::Push { dir, message } => change::push(&site, &dir, &message),
+        Verb::Log => show::log(&site, cli.json),
+        Verb::Diff { old, new } => plans::diff(&site, &old, &new),
+        Verb::Plan { new, against, all } => plans::plan(&site, &new, against.as_deref(), all, cli.json),
+        Verb::Release(args) => change::release(&site, &args.revision, &args.how),
+        Verb::Rollback(how) => change::rollback(&site, &how),
+        Verb::Status => show::status(&site, cli.json),
+        Verb::Pause { message } => {
+            change::rollout(&site, "pause", &message, |rollout| rollout.pause(message.clone()))
+        }
+        Verb::Resume => change::rollout(&site, "resume", "", |rollout| rollout.go_on()),
+        Verb::Back { message } => {
+            change::rollout(&site, "back", &message, |rollout| rollout.go_back(message.clone()))
+        }
+        Verb::Stop { message } => {
+            change::rollout(&site, "stop", &message, |rollout| rollout.stop(message.clone()))
+        }
+        Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
+        Verb::Audit => show::audit(&site),
+        Verb::Prune { keep } => change::prune(&site, keep),
+        Verb::Keygen { .. } => unreachable!("done above"),
+    }
+}
+
+/// The revision whose name begins so.
+fn find_revision(site: &Site, text: &str) -> Result<Digest> {
+    let revisions = site.revisions()?;
+    let found: Vec<Digest> =
+        revisions.iter().map(|(name, _)| *name).filter(|name| name.to_string().starts_with(text)).collect();
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(anyhow!("there is no revision {text}; `warren-hosts log` lists them")),
+        _ => Err(anyhow!("{} revisions begin with {text}", found.len())),
+    }
+    .context("cannot find the revision")
+}
+
+/// Who is at the keyboard.
+fn author() -> String {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let user = variable("SUDO_USER").or_else(|| variable("USER")).unwrap_or_else(|| "root".to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{user}@{host}")
+}

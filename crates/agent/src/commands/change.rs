@@ -1,0 +1,183 @@
+//! Commands that change something.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use warren_hosts::digest::Digest;
+use warren_hosts::host::Host;
+use warren_hosts::keys;
+use warren_hosts::release::Release;
+use warren_hosts::revision::{cut, Manifest};
+use warren_hosts::rollout::{Policy, Rollout};
+use warren_hosts::waves::waves;
+
+use super::{RolloutArgs, author, find_revision};
+use crate::rules::read_directory;
+use crate::signing::SigningKey;
+use crate::site::{Site, now};
+use crate::store::{Compare, Write};
+
+/// Keys of one request that removes.
+const REMOVED_AT_ONCE: usize = 100;
+
+pub(super) fn keygen(file: &Path) -> Result<i32> {
+    let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
+    let shown = file.display();
+    let mut options = std::fs::OpenOptions::new();
+    let mut out = options.write(true).create_new(true).mode(0o600).open(file).with_context(|| shown.to_string())?;
+    out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).with_context(|| shown.to_string())?;
+    let key = SigningKey::read(file).map_err(|why| anyhow!(why))?;
+    println!("{} {}", key.public_line(), author());
+    Ok(0)
+}
+
+pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
+    let files = read_directory(dir).map_err(|why| anyhow!(why))?;
+    let author = author();
+    let parent = site.revisions()?.first().map(|(name, _)| *name);
+    let cut = cut(&files, parent, &author, message, now() / 1_000_000)?;
+    let name = site.push(&cut)?;
+    site.note(&author, "push", &format!("{} {message}", name.short()))?;
+    println!("{name}");
+    Ok(0)
+}
+
+/// A number that no host has followed yet, also after the store went back.
+fn next_number(site: &Site, hosts: &BTreeMap<warren_hosts::names::HostId, Host>) -> Result<u64> {
+    let releases = site.releases()?;
+    let reported = hosts.values().filter_map(|host| host.report.as_ref()).map(|report| report.release);
+    let current = site.current()?.map(|current| current.release);
+    let highest = releases.into_keys().chain(reported).chain(current).max();
+    Ok(highest.unwrap_or_default() + 1)
+}
+
+pub(super) fn release(site: &Site, revision: &str, how: &RolloutArgs) -> Result<i32> {
+    let revision = find_revision(site, revision)?;
+    begin(site, revision, how, "release")
+}
+
+pub(super) fn rollback(site: &Site, how: &RolloutArgs) -> Result<i32> {
+    let current = site.current()?.context("no release has reached all hosts yet")?;
+    let releases = site.releases()?;
+    let release = releases.get(&current.release).context("the current release is not in the store")?;
+    let previous = release.previous.context("the current release is the first one")?;
+    begin(site, previous, how, "rollback")
+}
+
+fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result<i32> {
+    let key = SigningKey::read(&how.key).map_err(|why| anyhow!(why))?;
+    let before = site.rollout()?;
+    if let Some((_, rollout)) = before.as_ref().filter(|(_, rollout)| !rollout.is_over()) {
+        bail!("release {} is being rolled out; end it first: warren-hosts stop", rollout.release);
+    }
+    // Half of a revision is not released.
+    site.files(revision)?;
+    let hosts = site.hosts()?;
+    if hosts.is_empty() {
+        bail!("no host is registered");
+    }
+    let number = next_number(site, &hosts)?;
+    let current = site.current()?;
+    let releases = site.releases()?;
+    let previous = current.and_then(|current| releases.get(&current.release)?.meant(current.back));
+    let steps = match how.waves.is_empty() {
+        true => Policy::default().steps,
+        false => how.waves.clone(),
+    };
+    let policy = Policy {
+        steps,
+        max_unavailable: how.max_unavailable,
+        soak: how.soak,
+        patience: how.patience,
+        failures_max: how.failures,
+        failed_units_max: how.failed_units,
+        goes_back: !how.stay,
+    };
+    policy.check().map_err(|why| anyhow!(why))?;
+    let author = author();
+    let release =
+        Release::new(number, (revision, previous), (&author, &how.message), now() / 1_000_000, policy.clone());
+    let labels = |host: &Host| host.registration.as_ref().map_or_else(BTreeMap::new, |r| r.facts.labels.clone());
+    let labels = hosts.iter().map(|(id, host)| (id.clone(), labels(host))).collect();
+    let waves = waves(&labels, &policy.steps);
+    let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
+    let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
+    let written = site.store.transact(
+        &[
+            Compare::Modified(keys::ROLLOUT.to_owned(), before.map_or(0, |(modified, _)| modified)),
+            Compare::Modified(keys::release(number), 0),
+        ],
+        &[
+            Write::Put(keys::release(number), key.sign(&release), 0),
+            Write::Put(keys::ROLLOUT.to_owned(), serde_json::to_vec(&rollout)?, 0),
+        ],
+    )?;
+    if !written {
+        bail!("somebody else began a rollout at the same time: warren-hosts status");
+    }
+    site.note(&author, what, &format!("{number}: {} {}", revision.short(), how.message))?;
+    println!("release {number}: revision {} in waves of {}", revision.short(), sizes.join(", "));
+    Ok(0)
+}
+
+/// Changes the rollout, unless somebody else does at the same time; then again.
+pub(super) fn rollout(
+    site: &Site,
+    what: &str,
+    message: &str,
+    change: impl Fn(&mut Rollout),
+) -> Result<i32> {
+    loop {
+        let (modified, before) = site.rollout()?.context("there was no rollout yet")?;
+        let mut after = before.clone();
+        change(&mut after);
+        if after == before {
+            bail!("release {}: {:?} allows no {what}", before.release, before.phase);
+        }
+        let compare = [Compare::Modified(keys::ROLLOUT.to_owned(), modified)];
+        let write = Write::Put(keys::ROLLOUT.to_owned(), serde_json::to_vec(&after)?, 0);
+        if site.store.transact(&compare, &[write])? {
+            site.note(&author(), what, &format!("{}: {message}", after.release))?;
+            println!("release {}: {:?}", after.release, after.phase);
+            return Ok(0);
+        }
+    }
+}
+
+pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
+    let revisions = site.revisions()?;
+    let releases = site.releases()?;
+    let hosts = site.hosts()?;
+    let mut numbers: BTreeSet<u64> = site.assigned(&hosts)?.values().map(|a| a.release).collect();
+    numbers.extend(site.current()?.map(|current| current.release));
+    numbers.extend(site.rollout()?.map(|(_, rollout)| rollout.release));
+    numbers.extend(releases.keys().next_back());
+    let named = numbers.iter().filter_map(|number| releases.get(number));
+    let mut kept: BTreeSet<Digest> = named.flat_map(|r| [Some(r.revision), r.previous]).flatten().collect();
+    kept.extend(revisions.iter().take(keep).map(|(name, _)| *name));
+    kept.extend(hosts.values().filter_map(|host| host.report.as_ref()?.applied));
+    let stays = |(name, _): &&(Digest, Manifest)| kept.contains(name);
+    let chunks: BTreeSet<Digest> = revisions.iter().filter(stays).flat_map(|(_, m)| m.chunks()).collect();
+    let (_, stored) = site.store.list(keys::CHUNKS)?;
+    let gone = |key: &str| {
+        let name = keys::last(key, keys::CHUNKS).and_then(|name| name.parse().ok());
+        name.is_none_or(|name| !chunks.contains(&name))
+    };
+    let mut writes: Vec<Write> = revisions
+        .iter()
+        .filter(|(name, _)| !kept.contains(name))
+        .map(|(name, _)| Write::Delete(keys::revision(*name)))
+        .collect();
+    writes.extend(stored.iter().filter(|v| gone(&v.key)).map(|v| Write::Delete(v.key.clone())));
+    let old = releases.keys().filter(|number| !numbers.contains(number));
+    writes.extend(old.map(|number| Write::Delete(keys::release(*number))));
+    for some in writes.chunks(REMOVED_AT_ONCE) {
+        site.store.transact(&[], some)?;
+    }
+    site.note(&author(), "prune", &format!("{} keys", writes.len()))?;
+    println!("removed {} keys; etcd frees the space when it is compacted and defragmented", writes.len());
+    Ok(0)
+}

@@ -1,0 +1,150 @@
+//! `drive`: one of all drivers holds a key under a lease and steps the rollout; when it is gone, another one does.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use warren_hosts::digest::Digest;
+use warren_hosts::follower::Assignment;
+use warren_hosts::keys;
+use warren_hosts::rollout::{Gate, Phase};
+use warren_sys::tell;
+
+use crate::site::{Site, now};
+use crate::store::{Compare, Fault, Write};
+
+/// How long another driver waits for one that is gone, seconds.
+const LEASE: u64 = 15;
+
+/// How often the rollout is stepped.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How long the gate command may take.
+const GATE_MAX: Duration = Duration::from_secs(60);
+
+/// This driver and its lease.
+struct Driver<'s> {
+    site: &'s Site,
+    me: Vec<u8>,
+    lease: i64,
+    is_leading: bool,
+}
+
+pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
+    let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let me = Digest::of(&random).to_string().into_bytes();
+    let mut driver = Driver { site, me, lease: 0, is_leading: false };
+    let mut is_away = false;
+    loop {
+        match driver.turn(gate) {
+            Ok(is_over) => {
+                is_away = false;
+                if is_over && until_over {
+                    site.store.revoke(driver.lease)?;
+                    let phase = site.rollout()?.map(|(_, rollout)| rollout.phase);
+                    return Ok(i32::from(phase != Some(Phase::Done)));
+                }
+            }
+            // What is under way goes on by itself as far as hosts were assigned.
+            Err(fault) => {
+                if !is_away {
+                    tell!("{fault}");
+                }
+                (is_away, driver.is_leading) = (true, false);
+            }
+        }
+        std::thread::park_timeout(EVERY);
+    }
+}
+
+impl Driver<'_> {
+    /// Keeps the lease, and steps the rollout if this one drives. True if there is none under way.
+    fn turn(&mut self, gate: Option<&str>) -> Result<bool, Fault> {
+        let store = &self.site.store;
+        if self.lease == 0 || !store.keep_alive(self.lease)? {
+            self.lease = store.grant(LEASE)?;
+            self.is_leading = false;
+        }
+        if !self.is_leading {
+            let key = keys::DRIVER.to_owned();
+            let compare = [Compare::Modified(key.clone(), 0)];
+            self.is_leading =
+                store.transact(&compare, &[Write::Put(key, self.me.clone(), self.lease)])?;
+            if self.is_leading {
+                tell!("this one drives");
+            }
+        }
+        let Some((modified, mut rollout)) = self.site.rollout()? else { return Ok(true) };
+        if !self.is_leading || rollout.is_over() {
+            return Ok(rollout.is_over());
+        }
+        let before = rollout.clone();
+        let hosts = self.site.hosts()?;
+        let gate = gate.map_or(Gate::Open, ask_gate);
+        let orders = rollout.step(&hosts, &gate, now() / 1_000_000);
+        if rollout == before {
+            return Ok(false);
+        }
+        let mut writes: Vec<Write> = orders
+            .iter()
+            .map(|(id, assignment)| {
+                let bytes = serde_json::to_vec(assignment).unwrap_or_default();
+                Write::Put(keys::assigned(id), bytes, 0)
+            })
+            .collect();
+        writes.push(Write::Put(
+            keys::ROLLOUT.to_owned(),
+            serde_json::to_vec(&rollout).unwrap_or_default(),
+            0,
+        ));
+        if rollout.phase == Phase::Done {
+            let current = Assignment { release: rollout.release, back: false };
+            let bytes = serde_json::to_vec(&current).unwrap_or_default();
+            writes.push(Write::Put(keys::CURRENT.to_owned(), bytes, 0));
+        }
+        let compare = [
+            Compare::Modified(keys::ROLLOUT.to_owned(), modified),
+            Compare::Is(keys::DRIVER.to_owned(), self.me.clone()),
+        ];
+        if self.site.store.transact(&compare, &writes)? {
+            if !orders.is_empty() {
+                let way = if orders[0].1.back { "back" } else { "forward" };
+                tell!("release {}: {} hosts are assigned, {way}", rollout.release, orders.len());
+            }
+            if rollout.phase != before.phase {
+                tell!("release {}: {:?} {}", rollout.release, rollout.phase, rollout.reason);
+            }
+        } else {
+            self.is_leading = false;
+        }
+        Ok(rollout.is_over())
+    }
+}
+
+/// Runs the gate command.
+fn ask_gate(command: &str) -> Gate {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).stdin(Stdio::null());
+    let mut child = match shell.spawn() {
+        Ok(child) => child,
+        Err(e) => return Gate::Shut(format!("it cannot be run: {e}")),
+    };
+    let end = Instant::now() + GATE_MAX;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                return match status.code() {
+                    Some(0) => Gate::Open,
+                    Some(1) => Gate::Hold,
+                    _ => Gate::Shut(status.to_string()),
+                };
+            }
+            Ok(None) if Instant::now() < end => std::thread::park_timeout(Duration::from_millis(50)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Gate::Hold;
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `plan` and `diff`: what a revision is against another one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::json;
+use warren_hosts::machine::Copies;
+use warren_hosts::plan::{Change, Plan, Rules, plan as compare};
+use warren_hosts::revision::Files;
+
+use super::find_revision;
+use crate::rules::{Evaluated, read_directory, write_directory};
+use crate::site::Site;
+
+/// Units that are listed of many.
+const LISTED_MAX: usize = 10;
+
+/// Hosts that are named of many.
+const NAMED_MAX: usize = 5;
+
+/// A directory that goes when it is dropped.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, files: &Files) -> Result<Temporary> {
+        let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+        let path = std::env::temp_dir().join(format!("warren-{}", random.trim())).join(name);
+        write_directory(&path, files).with_context(|| path.display().to_string())?;
+        Ok(Temporary(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(parent) = self.0.parent() {
+            let _ = std::fs::remove_dir_all(parent);
+        }
+    }
+}
+
+pub(super) fn diff(site: &Site, old: &str, new: &str) -> Result<i32> {
+    let (old, new) = (find_revision(site, old)?, find_revision(site, new)?);
+    let old = Temporary::new(&old.short(), &site.files(old)?)?;
+    let new = Temporary::new(&new.short(), &site.files(new)?)?;
+    let status = Command::new("diff").args(["-ruN", "--"]).args([&old.0, &new.0]).status();
+    let status = status.context("diff(1) is not installed")?;
+    Ok(status.code().unwrap_or(2))
+}
+
+pub(super) fn plan(
+    site: &Site,
+    new: &str,
+    against: Option<&str>,
+    all: bool,
+    is_json: bool,
+) -> Result<i32> {
+    let files = match Path::new(new).is_dir() {
+        true => read_directory(Path::new(new)).map_err(|why| anyhow!(why))?,
+        false => site.files(find_revision(site, new)?)?,
+    };
+    let before = match against {
+        Some(revision) => Some(find_revision(site, revision)?),
+        None => {
+            let releases = site.releases()?;
+            site.current()?.and_then(|current| releases.get(&current.release)?.meant(current.back))
+        }
+    };
+    let before = before.map(|revision| site.files(revision)).transpose()?;
+    let hosts = site.hosts()?;
+    let mut copies = site.copies(&hosts)?;
+    let facts = hosts.iter().filter_map(|(id, host)| {
+        let facts = host.registration.as_ref()?.facts.clone();
+        Some((id.clone(), (facts, copies.remove(id).unwrap_or_else(Copies::new))))
+    });
+    let facts: BTreeMap<_, _> = facts.collect();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let old_directory = before.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
+    let new_directory = Temporary::new("after", &files)?;
+    let evaluated = |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
+    let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
+    let new = evaluated(&new_directory, &files);
+    let plan = compare(old.as_ref().map(|old| old as &dyn Rules), &new, &facts, threads);
+    match is_json {
+        true => print_json(&plan),
+        false => print!("{}", text(&plan, facts.len(), all)),
+    }
+    Ok(i32::from(plan.groups.iter().any(|group| group.change.is_err())))
+}
+
+fn print_json(plan: &Plan) {
+    for group in &plan.groups {
+        let line = match &group.change {
+            Ok(change) => json!({
+                "format": 1, "hosts": group.hosts, "added": change.added, "changed": change.changed,
+                "removed": change.removed,
+            }),
+            Err(why) => json!({ "format": 1, "hosts": group.hosts, "fault": why }),
+        };
+        println!("{line}");
+    }
+}
+
+fn text(plan: &Plan, hosts: usize, all: bool) -> String {
+    let mut out = String::new();
+    for group in &plan.groups {
+        let named: Vec<String> = group.hosts.iter().take(NAMED_MAX).map(|id| id.to_string()).collect();
+        let more = match group.hosts.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let count = group.hosts.len();
+        let word = if count == 1 { "host" } else { "hosts" };
+        out += &format!("{count} {word}: {}{more}\n", named.join(", "));
+        match &group.change {
+            Err(why) => out += &format!("  the rules have faults: {why}\n"),
+            Ok(change) if change.is_empty() => out += "  nothing changes\n",
+            Ok(change) => out += &lines(change, all),
+        }
+    }
+    out += &format!("{hosts} hosts, {} evaluations of the rules.\n", plan.evaluations);
+    out
+}
+
+fn lines(change: &Change, all: bool) -> String {
+    let mut out = String::new();
+    for (sign, units) in [('+', &change.added), ('~', &change.changed), ('-', &change.removed)] {
+        let most = if all { units.len() } else { LISTED_MAX };
+        for unit in units.iter().take(most) {
+            out += &format!("  {sign} {unit}\n");
+        }
+        if units.len() > most {
+            out += &format!("  {sign} and {} more\n", units.len() - most);
+        }
+    }
+    out
+}

@@ -1,0 +1,247 @@
+//! Commands that only show.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use warren_hosts::host::{Host, Outcome};
+use warren_hosts::names::HostId;
+use warren_hosts::overview::{Standing, causes, standing};
+use warren_hosts::rollout::Rollout;
+
+use crate::site::Site;
+
+/// Hosts that are named of many.
+const NAMED_MAX: usize = 3;
+
+/// The version of the JSON that is printed.
+const JSON_VERSION: u32 = 1;
+
+fn print(text: &str) {
+    use std::io::Write as _;
+    // A reader that has seen enough closes the pipe.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// A table with columns as wide as what is in them.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or_default()).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        out += cells.join("  ").trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// Text of others is not to move a terminal's cursor.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn time(us: u64) -> String {
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_micros(us);
+    match at.elapsed() {
+        Ok(ago) => format!("{} ago", span(ago.as_secs())),
+        Err(_) => "in the future".to_owned(),
+    }
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn has_labels(host: &Host, labels: &[String]) -> bool {
+    let facts = host.registration.as_ref().map(|registration| &registration.facts);
+    labels.iter().all(|label| {
+        let (name, value) = label.split_once('=').unwrap_or((label, ""));
+        facts.and_then(|facts| facts.labels.get(name)).is_some_and(|of| value.is_empty() || of == value)
+    })
+}
+
+/// What is worth saying of a host in a line.
+fn note(host: &Host) -> String {
+    let Some(report) = &host.report else { return String::new() };
+    match (&report.outcome, report.causes.first()) {
+        (Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
+        (_, Some(cause)) => format!("{} {}", clean(&cause.code), clean(&cause.app)),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> Result<i32> {
+    let hosts = site.hosts()?;
+    let assigned = site.assigned(&hosts)?;
+    let mut rows = Vec::new();
+    let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
+    for (id, host) in hosts.iter().filter(|(_, host)| has_labels(host, labels)) {
+        let stands = standing(host, assigned.get(id).copied());
+        *counts.entry(stands).or_default() += 1;
+        if bad && stands == Standing::Fine {
+            continue;
+        }
+        let report = host.report.as_ref();
+        if is_json {
+            let line = json!({
+                "format": JSON_VERSION, "host": id, "state": stands, "assigned": assigned.get(id),
+                "registration": host.registration, "report": report,
+            });
+            print(&format!("{line}\n"));
+            continue;
+        }
+        let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        rows.push(vec![
+            id.to_string(),
+            stands.word().to_owned(),
+            report.map_or_else(|| "-".to_owned(), |r| r.release.to_string()),
+            report.and_then(|r| r.applied).map_or_else(|| "-".to_owned(), |revision| revision.short()),
+            number(report.map(|r| r.units)),
+            number(report.map(|r| r.failed)),
+            note(host),
+        ]);
+    }
+    if !is_json {
+        let head = ["HOST", "STATE", "RELEASE", "REVISION", "UNITS", "FAILED", "NOTE"];
+        rows.insert(0, head.map(str::to_owned).to_vec());
+        let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
+        let total: usize = counts.values().sum();
+        print(&format!("{}{total} hosts: {}.\n", table(&rows), words.join(", ")));
+    }
+    let is_fine = counts.keys().all(|stands| *stands == Standing::Fine);
+    Ok(i32::from(bad && !is_fine))
+}
+
+pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
+    let hosts = site.hosts()?;
+    let all = causes(hosts.values(), app);
+    if is_json {
+        for cause in &all {
+            print(&format!("{}\n", serde_json::to_string(cause)?));
+        }
+        return Ok(i32::from(!all.is_empty()));
+    }
+    for cause in &all {
+        let named: Vec<String> = cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
+        let more = match cause.hosts.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let revisions: Vec<&str> = cause.revisions.iter().map(String::as_str).collect();
+        let (what, since) = match cause.code.is_empty() {
+            true => (clean(&cause.app), String::new()),
+            false => {
+                let what = format!("{} {} ({} units)", clean(&cause.code), clean(&cause.app), cause.units);
+                (what, format!(", since {}", time(cause.since)))
+            }
+        };
+        let n = cause.hosts.len();
+        let hosts = if n == 1 { "host" } else { "hosts" };
+        print(&format!(
+            "{what}\n  on {n} {hosts}: {}{more}{since}\n  with revision {}\n",
+            named.join(", "),
+            revisions.join(", ")
+        ));
+    }
+    if all.is_empty() {
+        print("Nothing is wrong on any host that has reported.\n");
+    }
+    Ok(i32::from(!all.is_empty()))
+}
+
+pub(super) fn log(site: &Site, is_json: bool) -> Result<i32> {
+    let releases = site.releases()?;
+    let current = site.current()?.and_then(|c| releases.get(&c.release)?.meant(c.back));
+    for (name, manifest) in site.revisions()? {
+        let numbers: Vec<String> = releases
+            .iter()
+            .filter(|(_, release)| release.revision == name)
+            .map(|(number, _)| number.to_string())
+            .collect();
+        if is_json {
+            let line = json!({
+                "format": JSON_VERSION, "revision": name, "parent": manifest.parent, "author": manifest.author,
+                "message": manifest.message, "at": manifest.at, "files": manifest.files.len(), "releases": numbers,
+            });
+            print(&format!("{line}\n"));
+            continue;
+        }
+        let mark = if current == Some(name) { "*" } else { " " };
+        let released = match numbers.is_empty() {
+            true => String::new(),
+            false => format!(" [release {}]", numbers.join(", ")),
+        };
+        print(&format!(
+            "{mark} {} {} {}{released} {}\n",
+            name.short(),
+            time(manifest.at * 1_000_000),
+            clean(&manifest.author),
+            clean(&manifest.message)
+        ));
+    }
+    Ok(0)
+}
+
+pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
+    let (_, rollout) = site.rollout()?.context("there was no rollout yet")?;
+    if is_json {
+        print(&format!("{}\n", serde_json::to_string(&rollout)?));
+        return Ok(0);
+    }
+    print(&summary(&rollout));
+    Ok(0)
+}
+
+fn summary(rollout: &Rollout) -> String {
+    let phase = format!("{:?}", rollout.phase).to_lowercase();
+    let reason = match rollout.reason.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", clean(&rollout.reason)),
+    };
+    let mut out = format!("release {}: {phase}{reason}\n", rollout.release);
+    for (at, wave) in rollout.waves.iter().enumerate() {
+        let (done, total) = match at.cmp(&rollout.wave) {
+            std::cmp::Ordering::Less => (wave.len(), wave.len()),
+            std::cmp::Ordering::Equal => {
+                let healthy = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
+                (healthy, wave.len())
+            }
+            std::cmp::Ordering::Greater => (0, wave.len()),
+        };
+        let mark = if at == rollout.wave && !rollout.is_over() { ">" } else { " " };
+        out += &format!("{mark} wave {}: {done} of {total} hosts healthy\n", at + 1);
+    }
+    for (id, why) in &rollout.sick {
+        out += &format!("! {id}: {}\n", clean(why));
+    }
+    out
+}
+
+pub(super) fn audit(site: &Site) -> Result<i32> {
+    for (at, deed) in site.deeds()? {
+        let line = [&deed.author, &deed.what, &deed.detail].map(|text| clean(text)).join(" ");
+        print(&format!("{at} {line}\n"));
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        assert_eq!(table(&[row(["HOST", "x"]), row(["a", ""])]), "HOST  x\na\n");
+        assert_eq!(clean("a\x1b[31mb\n"), "a?[31mb?");
+        assert_eq!([5, 125, 7_300, 200_000].map(span), ["5 s", "2 min", "2 h", "2 d"]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Rules of a revision: written to a directory, read from one, evaluated.
+
+use std::path::{Path, PathBuf};
+
+use warren_fleet::engine::Options;
+use warren_fleet::engine::copies::Replicated;
+use warren_fleet::outside::NoFacts;
+use warren_fleet::session::{BOUNDS, Loaded, Session};
+use warren_fleet::source::Source;
+use warren_fleet_files::Files as RuleFiles;
+use warren_hosts::digest::Digest;
+use warren_hosts::machine::Named;
+use warren_hosts::plan::{Made, Rules};
+use warren_hosts::revision::{self, FILES_MAX, Files};
+
+/// Evaluation may be some hundred levels deep, in bytes.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Directories below one another.
+const DEPTH_MAX: usize = 32;
+
+/// Reads all files below a directory; what begins with `.` is left out, links are followed nowhere.
+///
+/// # Errors
+/// In words: not readable, too many, too large, no plain file.
+pub fn read_directory(directory: &Path) -> Result<Files, String> {
+    let mut files = Files::new();
+    let mut bytes = 0;
+    read_below(directory, "", DEPTH_MAX, &mut files, &mut bytes)?;
+    match files.is_empty() {
+        true => Err(format!("{}: no files in it", directory.display())),
+        false => Ok(files),
+    }
+}
+
+fn read_below(
+    directory: &Path,
+    prefix: &str,
+    depth: usize,
+    files: &mut Files,
+    bytes: &mut u64,
+) -> Result<(), String> {
+    let wrong = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+    if depth == 0 {
+        return Err(wrong(directory, &"more than 32 directories below one another"));
+    }
+    let entries = std::fs::read_dir(directory).map_err(|e| wrong(directory, &e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| wrong(directory, &e))?;
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_str().ok_or_else(|| wrong(&path, &"its name is not UTF-8"))?;
+        if name.starts_with('.') {
+            continue;
+        }
+        let kind = entry.file_type().map_err(|e| wrong(&path, &e))?;
+        let below = format!("{prefix}{name}");
+        if kind.is_dir() {
+            read_below(&path, &format!("{below}/"), depth - 1, files, bytes)?;
+            continue;
+        }
+        if !kind.is_file() {
+            return Err(wrong(&path, &"neither a file nor a directory"));
+        }
+        let size = entry.metadata().map_err(|e| wrong(&path, &e))?.len();
+        *bytes += size;
+        if *bytes > revision::ALL_BYTES_MAX || files.len() >= FILES_MAX {
+            return Err(wrong(&path, &"more files or bytes than a revision may have"));
+        }
+        files.insert(below, std::fs::read(&path).map_err(|e| wrong(&path, &e))?);
+    }
+    Ok(())
+}
+
+/// Writes files below a new directory, which must not be there, and has the disk keep them.
+///
+/// # Errors
+/// As the file system says.
+pub fn write_directory(directory: &Path, files: &Files) -> std::io::Result<()> {
+    use std::io::Write as _;
+    std::fs::create_dir_all(directory)?;
+    for (name, bytes) in files {
+        let path = directory.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let mut file = std::fs::File::create_new(&path)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+    }
+    Ok(())
+}
+
+/// Texts of all rules among files.
+fn texts(files: &Files) -> impl Iterator<Item = &[u8]> {
+    files.iter().filter(|(path, _)| path.ends_with(".conf")).map(|(_, bytes)| &**bytes)
+}
+
+/// What of a host these rules name.
+pub fn named(files: &Files) -> Named {
+    Named::of(texts(files))
+}
+
+/// Whether these rules may have containers of which copies run on several hosts.
+pub fn may_have_copies(files: &Files) -> bool {
+    texts(files).any(|text| text.windows(8).any(|word| word == b"replicas"))
+}
+
+/// Rules of a revision that lie in a directory.
+#[derive(Debug)]
+pub struct Evaluated {
+    directory: PathBuf,
+    named: Named,
+    threads: usize,
+}
+
+impl Evaluated {
+    /// Rules in this directory, which has these files.
+    pub fn new(directory: PathBuf, files: &Files, threads: usize) -> Evaluated {
+        Evaluated { directory, named: named(files), threads }
+    }
+
+    fn load(&self, prelude: &str) -> Loaded {
+        let mut files = RuleFiles::new(self.directory.clone(), false);
+        let root = files.root();
+        let before = Source::new("machine.conf", prelude.as_bytes());
+        let options = Options {
+            threads: self.threads,
+            now: 0.0,
+            facts: &NoFacts,
+            bounds: BOUNDS,
+            before: Some(&before),
+            ..Options::default()
+        };
+        let mut log = |_: &str| {};
+        files.read(&mut log, |reading| {
+            deep(|| Session::load(root, Box::new(reading), &options, "/run/warren/fleet"))
+        })
+    }
+
+    /// Containers with copies.
+    ///
+    /// # Errors
+    /// The rules have faults.
+    pub fn replicated(&self, prelude: &str) -> Result<Vec<Replicated>, String> {
+        let loaded = self.load(prelude);
+        loaded.session.as_ref().map(Session::replicated).ok_or_else(|| faults(&loaded))
+    }
+}
+
+/// The first fault, and how many there are.
+fn faults(loaded: &Loaded) -> String {
+    let errors = loaded.messages.iter().filter(|m| m.severity == warren_fleet::Severity::Error);
+    let count = errors.clone().count();
+    let first = errors.clone().next();
+    let first = first.map(|m| format!("{}:{}: {}", m.path, m.line, m.message)).unwrap_or_default();
+    match count {
+        0 | 1 => first,
+        n => format!("{first} (and {} more)", n - 1),
+    }
+}
+
+impl Rules for Evaluated {
+    fn named(&self) -> &Named {
+        &self.named
+    }
+
+    fn evaluate(&self, prelude: &str) -> Result<Made, String> {
+        use warren_fleet::made::Product;
+        let loaded = self.load(prelude);
+        let Some(session) = &loaded.session else { return Err(faults(&loaded)) };
+        let digest = |(path, product): (&Box<str>, &Product)| {
+            let unit_type = Product::unit_type(path)?;
+            Some((path.clone(), Digest::of(product.file.print(unit_type).as_bytes())))
+        };
+        Ok(session.products().iter().filter_map(digest).collect())
+    }
+}
+
+/// Evaluation is recursive: it gets a thread with room for that.
+fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let started = thread.spawn_scoped(scope, work).expect("a thread can be started");
+        started.join().expect("evaluation does not panic")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_testkit::Scratch;
+
+    #[test]
+    fn a_directory_comes_back_as_it_was() {
+        let scratch = Scratch::new("agent-rules");
+        let files = Files::from([
+            ("a.conf".to_owned(), b"object Container \"shop\" { replicas = 2 }\n".to_vec()),
+            ("d/e/list.csv".to_owned(), b"name\n".to_vec()),
+        ]);
+        let directory = scratch.path("r");
+        write_directory(&directory, &files).expect("written");
+        std::fs::write(directory.join(".hidden"), "x").expect("written");
+        assert_eq!(read_directory(&directory), Ok(files.clone()));
+        assert!(write_directory(&directory, &files).is_err());
+        assert!(may_have_copies(&files));
+        std::os::unix::fs::symlink("/etc/passwd", directory.join("link")).expect("a link");
+        let why = read_directory(&directory).expect_err("a link");
+        assert!(why.ends_with("link: neither a file nor a directory"), "{why}");
+    }
+
+    #[test]
+    fn rules_are_evaluated_with_what_comes_before_them() {
+        let scratch = Scratch::new("agent-evaluated");
+        let rules = "object Container \"shop\" { replicas = 2 }\napply Service \"web\" to Container {\n  \
+                     ExecStart = \"/bin/web \" + machine.labels.role\n  assign where true\n}\n";
+        let files = Files::from([("a.conf".to_owned(), rules.as_bytes().to_vec())]);
+        let directory = scratch.path("r");
+        write_directory(&directory, &files).expect("written");
+        let evaluated = Evaluated::new(directory, &files, 1);
+        let prelude = |role: &str, copies: &str| {
+            format!("globals.machine = {{ labels = {{ role = \"{role}\" }}, copies = {{ {copies} }} }}\n")
+        };
+        let made = |role, copies| evaluated.evaluate(&prelude(role, copies)).expect("no faults");
+        assert!(made("web", "").is_empty());
+        let (web, db) = (made("web", "shop = [ 1 ]"), made("db", "shop = [ 1 ]"));
+        assert_eq!((web.len(), web == db), (1, false));
+        assert_eq!(evaluated.replicated(&prelude("web", "")).expect("no faults").len(), 1);
+        let why = evaluated.evaluate("x = = 1\n").expect_err("a fault");
+        assert!(why.starts_with("machine.conf:1"), "{why}");
+    }
+}

@@ -1,0 +1,212 @@
+//! What lies in the store, as values: hosts, revisions, releases, the rollout.
+//!
+//! - Owns: how values are read and written.
+//! - Must not: print, or decide.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use warren_hosts::digest::Digest;
+use warren_hosts::follower::{Assignment, effective};
+use warren_hosts::host::{Host, Registration, Report};
+use warren_hosts::keys;
+use warren_hosts::machine::Copies;
+use warren_hosts::names::HostId;
+use warren_hosts::placement::{Claim, held};
+use warren_hosts::release::{Release, Signed};
+use warren_hosts::revision::{Cut, Files, Manifest};
+use warren_hosts::rollout::Rollout;
+
+use crate::store::{Compare, Fault, Store, Value, Write};
+
+/// All hosts and their desired state.
+#[derive(Debug)]
+pub struct Site {
+    /// The store.
+    pub store: Store,
+}
+
+/// A line of the record of who did what.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Deed {
+    /// Who.
+    pub author: String,
+    /// Which command.
+    pub what: String,
+    /// On what, and why.
+    pub detail: String,
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_slice(&value.value).ok()
+}
+
+/// µs since 1970.
+pub fn now() -> u64 {
+    warren_sys::time::realtime_ns() / 1000
+}
+
+impl Site {
+    /// The site of this store.
+    pub fn new(store: Store) -> Site {
+        Site { store }
+    }
+
+    /// All hosts that are registered or have reported.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn hosts(&self) -> Result<BTreeMap<HostId, Host>, Fault> {
+        let mut hosts: BTreeMap<HostId, Host> = BTreeMap::new();
+        let (_, registrations) = self.store.list(keys::HOSTS)?;
+        let (_, reports) = self.store.list(keys::REPORTS)?;
+        let mut of = |value: &Value, prefix: &str, set: &dyn Fn(&mut Host)| {
+            let id = keys::last(&value.key, prefix).and_then(|id| id.parse::<HostId>().ok());
+            if let Some(id) = id {
+                let new = || Host { id: id.clone(), registration: None, report: None };
+                set(hosts.entry(id.clone()).or_insert_with(new));
+            }
+        };
+        for value in &registrations {
+            of(value, keys::HOSTS, &|host| host.registration = read::<Registration>(value));
+        }
+        for value in &reports {
+            of(value, keys::REPORTS, &|host| host.report = read::<Report>(value));
+        }
+        Ok(hosts)
+    }
+
+    /// What each host is assigned to.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn assigned(&self, hosts: &BTreeMap<HostId, Host>) -> Result<BTreeMap<HostId, Assignment>, Fault> {
+        let (_, own) = self.store.list(keys::ASSIGNED)?;
+        let own: BTreeMap<&str, Assignment> = own
+            .iter()
+            .filter_map(|value| Some((keys::last(&value.key, keys::ASSIGNED)?, read(value)?)))
+            .collect();
+        let current = self.current()?;
+        let of = |id: &HostId| {
+            Some((id.clone(), effective(own.get(id.as_str()).copied(), current)?))
+        };
+        Ok(hosts.keys().filter_map(of).collect())
+    }
+
+    /// What hosts are assigned to that have nothing of their own.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn current(&self) -> Result<Option<Assignment>, Fault> {
+        Ok(self.store.get(keys::CURRENT)?.as_ref().and_then(read))
+    }
+
+    /// Copies that each host holds.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn copies(&self, hosts: &BTreeMap<HostId, Host>) -> Result<BTreeMap<HostId, Copies>, Fault> {
+        let (_, claims) = self.store.list(keys::CLAIMS)?;
+        let claim = |value: &Value| {
+            let (host, app, slot) = keys::claimed(&value.key)?;
+            Some(Claim { app: app.to_owned(), slot, created: value.created, host })
+        };
+        let claims: Vec<Claim> = claims.iter().filter_map(claim).collect();
+        Ok(hosts.keys().map(|id| (id.clone(), held(id, &claims))).collect())
+    }
+
+    /// All revisions, the newest first.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn revisions(&self) -> Result<Vec<(Digest, Manifest)>, Fault> {
+        let (_, values) = self.store.list(keys::REVISIONS)?;
+        let named = |value: &Value| {
+            let name = keys::last(&value.key, keys::REVISIONS)?.parse().ok()?;
+            Some((name, Manifest::decode(name, &value.value).ok()?))
+        };
+        let mut all: Vec<(Digest, Manifest)> = values.iter().filter_map(named).collect();
+        all.sort_by(|(a, x), (b, y)| y.at.cmp(&x.at).then(a.cmp(b)));
+        Ok(all)
+    }
+
+    /// The files of a revision.
+    ///
+    /// # Errors
+    /// It is not there, or not all of it.
+    pub fn files(&self, name: Digest) -> anyhow::Result<Files> {
+        let value = self.store.get(&keys::revision(name))?;
+        let value = value.ok_or_else(|| anyhow::anyhow!("revision {} is not in the store", name.short()))?;
+        let manifest = Manifest::decode(name, &value.value)?;
+        let mut chunks = BTreeMap::new();
+        for chunk in manifest.chunks() {
+            if let Some(value) = self.store.get(&keys::chunk(chunk))? {
+                chunks.insert(chunk, value.value);
+            }
+        }
+        Ok(manifest.assemble(&chunks)?)
+    }
+
+    /// Stores a revision: chunks first, so that one that is there is whole.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn push(&self, cut: &Cut) -> Result<Digest, Fault> {
+        for (name, bytes) in &cut.chunks {
+            let key = keys::chunk(*name);
+            let compare = [Compare::Modified(key.clone(), 0)];
+            self.store.transact(&compare, &[Write::Put(key, bytes.clone(), 0)])?;
+        }
+        let name = cut.manifest.name();
+        self.store.put(&keys::revision(name), cut.manifest.encode())?;
+        Ok(name)
+    }
+
+    /// All releases by number, as they are stored, without a look at their signatures: hosts do that.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn releases(&self) -> Result<BTreeMap<u64, Release>, Fault> {
+        let (_, values) = self.store.list(keys::RELEASES)?;
+        let named = |value: &Value| {
+            let number = keys::last(&value.key, keys::RELEASES)?.parse().ok()?;
+            let signed: Signed = read(value)?;
+            Some((number, serde_json::from_str(&signed.release).ok()?))
+        };
+        Ok(values.iter().filter_map(named).collect())
+    }
+
+    /// The rollout, and the store's revision of it.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn rollout(&self) -> Result<Option<(u64, Rollout)>, Fault> {
+        let value = self.store.get(keys::ROLLOUT)?;
+        Ok(value.and_then(|value| Some((value.modified, read(&value)?))))
+    }
+
+    /// Writes down who did what.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn note(&self, author: &str, what: &str, detail: &str) -> Result<(), Fault> {
+        let deed =
+            Deed { author: author.to_owned(), what: what.to_owned(), detail: detail.to_owned() };
+        let bytes = serde_json::to_vec(&deed).unwrap_or_default();
+        self.store.put(&keys::audit(now(), std::process::id()), bytes)
+    }
+
+    /// Who did what when, µs since 1970, the oldest first.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn deeds(&self) -> Result<Vec<(u64, Deed)>, Fault> {
+        let (_, values) = self.store.list(keys::AUDIT)?;
+        let line = |value: &Value| {
+            let (at, _) = keys::last(&value.key, keys::AUDIT)?.split_once('-')?;
+            Some((at.parse().ok()?, read(value)?))
+        };
+        Ok(values.iter().filter_map(line).collect())
+    }
+}

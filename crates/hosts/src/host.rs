@@ -1,0 +1,227 @@
+//! What a host says of itself: facts when it registers, and what became of the release that it was assigned to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::names::{HostId, is_name};
+
+/// Labels of a host.
+pub const LABELS_MAX: usize = 64;
+
+/// Bytes of a label's value.
+pub const LABEL_BYTES_MAX: usize = 256;
+
+/// Root causes that a report has; further ones are counted.
+pub const CAUSES_MAX: usize = 32;
+
+/// Bytes of a text in a report.
+const TEXT_BYTES_MAX: usize = 400;
+
+/// What rules may ask about the host that they are evaluated for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its name.
+    pub name: String,
+    /// What its administrator says of it: `role`, `rack`, ...
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Processors.
+    #[serde(default)]
+    pub cpus: u32,
+    /// Memory, bytes.
+    #[serde(default)]
+    pub memory: u64,
+    /// `uname -r`
+    #[serde(default)]
+    pub kernel: String,
+    /// The version of Warrener.
+    #[serde(default)]
+    pub version: String,
+    /// How many copies of replicated containers it takes.
+    #[serde(default)]
+    pub capacity: u32,
+}
+
+impl Facts {
+    /// Reads labels: a line `NAME=VALUE` each; empty lines and such with `#` first say nothing.
+    ///
+    /// # Errors
+    /// The line that is no label, in words.
+    pub fn read_labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+        let mut labels = BTreeMap::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |what: &str| Err(format!("line {}: {what}", at + 1));
+            let Some((name, value)) = line.split_once('=') else { return wrong("no '=' in it") };
+            let (name, value) = (name.trim(), value.trim());
+            if !is_name(name) {
+                return wrong("a label's name has letters, digits, '-', '_' and '.'");
+            }
+            if value.len() > LABEL_BYTES_MAX || value.contains(char::is_control) {
+                return wrong("a label's value has at most 256 bytes and no control characters");
+            }
+            if labels.insert(name.to_owned(), value.to_owned()).is_some() {
+                return wrong("this label is there already");
+            }
+            if labels.len() > LABELS_MAX {
+                return wrong("a host has at most 64 labels");
+            }
+        }
+        Ok(labels)
+    }
+}
+
+/// A host that is there: kept under a lease, so that it goes when the host does.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Registration {
+    /// What it is.
+    pub facts: Facts,
+    /// Which agent wrote this: another one with the same name is another machine.
+    pub instance: Digest,
+}
+
+/// What became of an assignment.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+pub enum Outcome {
+    /// The rules are in force.
+    Applied,
+    /// It is being fetched or applied.
+    Working,
+    /// The rules have faults, or the manager did not take them; what was in force before stays.
+    Failed(String),
+    /// The host does not do it: a signature, a number that goes back, ...
+    Refused(String),
+}
+
+/// Why units of an application are down: a reason code and how often.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Cause {
+    /// A reason's code, `WR-0051`.
+    pub code: String,
+    /// The application: what the units have in common.
+    pub app: String,
+    /// How many units.
+    pub units: u32,
+    /// The first of them.
+    pub example: String,
+    /// Since when, µs since 1970.
+    pub since: u64,
+}
+
+/// What a host reports, bounded however many units it has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The number of the release that this is about.
+    pub release: u64,
+    /// Whether it is about the way back.
+    pub back: bool,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The revision whose rules are in force.
+    pub applied: Option<Digest>,
+    /// Units that the manager has.
+    pub units: u32,
+    /// Units that failed.
+    pub failed: u32,
+    /// Why, the most frequent first; at most [`CAUSES_MAX`].
+    pub causes: Vec<Cause>,
+    /// How many further causes there are.
+    #[serde(default)]
+    pub more_causes: u32,
+}
+
+impl Report {
+    /// Cuts what is too large for a store of many hosts.
+    pub fn bounded(mut self) -> Report {
+        if self.causes.len() > CAUSES_MAX {
+            self.causes.sort_by(|a, b| b.units.cmp(&a.units).then(a.cmp(b)));
+            let rest = self.causes.split_off(CAUSES_MAX);
+            self.more_causes = self.more_causes.saturating_add(rest.len() as u32);
+        }
+        for cause in &mut self.causes {
+            [&mut cause.code, &mut cause.app, &mut cause.example].into_iter().for_each(cut);
+        }
+        if let Outcome::Failed(why) | Outcome::Refused(why) = &mut self.outcome {
+            cut(why);
+        }
+        self
+    }
+}
+
+fn cut(text: &mut String) {
+    if text.len() > TEXT_BYTES_MAX {
+        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+}
+
+/// A host as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Its name in the store.
+    pub id: HostId,
+    /// What it registered; none if its lease is over.
+    pub registration: Option<Registration>,
+    /// What it reported last.
+    pub report: Option<Report>,
+}
+
+impl Host {
+    /// Whether it is there.
+    pub fn is_there(&self) -> bool {
+        self.registration.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_line_by_line() {
+        let labels = Facts::read_labels("# comment\n\nrole = web\nrack=r1=a\n").expect("labels");
+        assert_eq!(labels["role"], "web");
+        assert_eq!(labels["rack"], "r1=a");
+        for (text, wrong) in [
+            ("role", "line 1: no '=' in it"),
+            ("\nro le=x", "line 2: a label's name has letters, digits, '-', '_' and '.'"),
+            ("a=1\na=2", "line 2: this label is there already"),
+        ] {
+            assert_eq!(Facts::read_labels(text), Err(wrong.to_owned()));
+        }
+        let many: String = (0..65).map(|n| format!("l{n}=x\n")).collect();
+        assert_eq!(Facts::read_labels(&many), Err("line 65: a host has at most 64 labels".into()));
+    }
+
+    #[test]
+    fn a_report_is_bounded() {
+        let cause = |n: u32| Cause {
+            code: "WR-0051".into(),
+            app: format!("app{n}"),
+            units: n,
+            example: "é".repeat(1000),
+            since: 0,
+        };
+        let report = Report {
+            release: 1,
+            back: false,
+            outcome: Outcome::Failed("x".repeat(100_000)),
+            applied: None,
+            units: 40_000,
+            failed: 40_000,
+            causes: (0..1000).map(cause).collect(),
+            more_causes: 0,
+        };
+        let bounded = report.bounded();
+        assert_eq!((bounded.causes.len(), bounded.more_causes), (32, 968));
+        assert_eq!(bounded.causes[0].units, 999);
+        assert!(serde_json::to_string(&bounded).expect("JSON").len() < 32 << 10);
+    }
+}

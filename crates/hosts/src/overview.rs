@@ -1,0 +1,173 @@
+//! One place that says what is wrong where: hosts by their state, and root causes put together over hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::follower::Assignment;
+use crate::host::{Host, Outcome};
+use crate::names::HostId;
+
+/// How a host stands to what it is assigned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Its lease is over.
+    Away,
+    /// It does not do what it is assigned to.
+    Refuses,
+    /// Its rules have faults, or the manager did not take them.
+    Failed,
+    /// It has not reported what it is assigned to.
+    Behind,
+    /// It has what it is to have, and units failed.
+    Degraded,
+    /// It has what it is to have.
+    Fine,
+}
+
+impl Standing {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Away => "away",
+            Standing::Refuses => "refuses",
+            Standing::Failed => "failed",
+            Standing::Behind => "behind",
+            Standing::Degraded => "degraded",
+            Standing::Fine => "ok",
+        }
+    }
+}
+
+/// How a host stands.
+pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
+    if !host.is_there() {
+        return Standing::Away;
+    }
+    let Some(report) = &host.report else {
+        return if assigned.is_some() { Standing::Behind } else { Standing::Fine };
+    };
+    match &report.outcome {
+        Outcome::Refused(_) => Standing::Refuses,
+        Outcome::Failed(_) => Standing::Failed,
+        Outcome::Working => Standing::Behind,
+        Outcome::Applied => {
+            let is_current = assigned.is_none_or(|a| (a.release, a.back) == (report.release, report.back));
+            match (is_current, report.failed) {
+                (false, _) => Standing::Behind,
+                (true, 0) => Standing::Fine,
+                (true, _) => Standing::Degraded,
+            }
+        }
+    }
+}
+
+/// One root cause over all hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Cause {
+    /// The reason's code; empty for what a host does not take.
+    pub code: String,
+    /// The application, or what the host says.
+    pub app: String,
+    /// On which hosts.
+    pub hosts: BTreeSet<HostId>,
+    /// How many units in all.
+    pub units: u64,
+    /// Since when, µs since 1970.
+    pub since: u64,
+    /// Revisions that these hosts have in force.
+    pub revisions: BTreeSet<String>,
+}
+
+/// Root causes, those on most hosts first; of one application if it is given.
+pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) -> Vec<Cause> {
+    let mut all: BTreeMap<(String, String), Cause> = BTreeMap::new();
+    for host in hosts {
+        let Some(report) = &host.report else { continue };
+        let mut note = |code: &str, name: &str, units: u32, since: u64| {
+            if app.is_some_and(|app| app != name) {
+                return;
+            }
+            let cause = all.entry((code.to_owned(), name.to_owned())).or_insert_with(|| Cause {
+                code: code.to_owned(),
+                app: name.to_owned(),
+                hosts: BTreeSet::new(),
+                units: 0,
+                since: u64::MAX,
+                revisions: BTreeSet::new(),
+            });
+            cause.hosts.insert(host.id.clone());
+            cause.units += u64::from(units);
+            cause.since = cause.since.min(since);
+            cause.revisions.extend(report.applied.map(|revision| revision.short()));
+        };
+        for cause in &report.causes {
+            note(&cause.code, &cause.app, cause.units, cause.since);
+        }
+        if let Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
+            note("", why, 0, u64::MAX);
+        }
+    }
+    let mut all: Vec<Cause> = all.into_values().collect();
+    all.sort_by(|a, b| b.hosts.len().cmp(&a.hosts.len()).then(b.units.cmp(&a.units)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::host::{self, Facts, Registration, Report};
+
+    fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
+        let cause = |code: &str, app: &str| host::Cause {
+            code: code.into(),
+            app: app.into(),
+            units: failed,
+            example: String::new(),
+            since: 100 - n as u64,
+        };
+        let report = Report {
+            release: 3,
+            back: false,
+            outcome,
+            applied: Some(Digest::of(b"r")),
+            units: 10,
+            failed,
+            causes: if failed > 0 { vec![cause("WR-0051", "shop")] } else { Vec::new() },
+            more_causes: 0,
+        };
+        let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
+        let id = format!("h{n}").parse().expect("a name");
+        Host { id, registration: Some(registration), report: Some(report) }
+    }
+
+    #[test]
+    fn a_host_stands_as_the_worst_that_it_says() {
+        let at = |release| Some(Assignment { release, back: false });
+        let fine = host(0, Outcome::Applied, 0);
+        assert_eq!(standing(&fine, at(3)), Standing::Fine);
+        assert_eq!(standing(&fine, at(4)), Standing::Behind);
+        assert_eq!(standing(&fine, Some(Assignment { release: 3, back: true })), Standing::Behind);
+        assert_eq!(standing(&host(0, Outcome::Applied, 2), at(3)), Standing::Degraded);
+        assert_eq!(standing(&host(0, Outcome::Failed("x".into()), 0), at(3)), Standing::Failed);
+        assert_eq!(standing(&host(0, Outcome::Refused("x".into()), 0), at(3)), Standing::Refuses);
+        let away = Host { registration: None, ..fine.clone() };
+        assert_eq!(standing(&away, at(3)), Standing::Away);
+        let new = Host { report: None, ..fine };
+        assert_eq!((standing(&new, None), standing(&new, at(1))), (Standing::Fine, Standing::Behind));
+    }
+
+    #[test]
+    fn causes_are_put_together_over_hosts() {
+        let mut hosts: Vec<Host> = (0..37).map(|n| host(n, Outcome::Applied, 2)).collect();
+        hosts.push(host(50, Outcome::Refused("an old store".into()), 0));
+        let all = causes(&hosts, None);
+        assert_eq!((all[0].hosts.len(), all[0].units, all[0].since), (37, 74, 64));
+        assert_eq!((&*all[0].code, all[0].revisions.len()), ("WR-0051", 1));
+        assert_eq!(&*all[1].app, "an old store");
+        assert_eq!(causes(&hosts, Some("shop")).len(), 1);
+        assert!(causes(&hosts, Some("blog")).is_empty());
+    }
+}

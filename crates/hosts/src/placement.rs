@@ -1,0 +1,287 @@
+//! Which host runs which copies of a replicated container.
+//!
+//! A copy is held by the host whose claim of it is the oldest; a claim lives under its host's lease. So while leases
+//! hold, no copy runs twice, whatever hosts think of each other: a host runs a copy only when it has seen that no older
+//! claim of it is there. Who claims what is free is computed by every host with the same function from what it sees;
+//! hosts that see different things may claim the same copy, and the younger claim is given up.
+//!
+//! - A copy stays where it is as long as its host does: a host that comes back, or a new one, moves nothing.
+//! - Of a lost host only its own copies move.
+//! - A host that is away for less than its lease keeps its claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use warren_fleet::engine::copies::Replicated;
+
+use crate::digest::Digest;
+use crate::names::HostId;
+
+/// A host that can take copies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// How many it takes.
+    pub capacity: u32,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A claim of a copy.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Claim {
+    /// The container.
+    pub app: String,
+    /// Which copy, from 0.
+    pub slot: u32,
+    /// When it was made, by the store's own count: the lowest holds.
+    pub created: u64,
+    /// Who made it.
+    pub host: HostId,
+}
+
+/// What a host is to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Moves {
+    /// Copies to claim.
+    pub claim: Vec<(String, u32)>,
+    /// Claims to give up, once the copies do not run any more.
+    pub give_up: Vec<(String, u32)>,
+}
+
+/// Who holds each copy that is claimed: the oldest claim.
+pub fn holders(claims: &[Claim]) -> BTreeMap<(&str, u32), &HostId> {
+    let mut out: BTreeMap<(&str, u32), &Claim> = BTreeMap::new();
+    for claim in claims {
+        let slot = out.entry((&claim.app, claim.slot)).or_insert(claim);
+        if (claim.created, &claim.host) < (slot.created, &slot.host) {
+            *slot = claim;
+        }
+    }
+    out.into_iter().map(|(slot, claim)| (slot, &claim.host)).collect()
+}
+
+/// The copies that a host runs.
+pub fn held(me: &HostId, claims: &[Claim]) -> BTreeMap<String, Vec<u32>> {
+    let mut out: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for ((app, slot), host) in holders(claims) {
+        if host == me {
+            out.entry(app.to_owned()).or_default().push(slot);
+        }
+    }
+    out
+}
+
+/// What a host claims and gives up.
+pub fn moves(
+    me: &HostId,
+    apps: &[Replicated],
+    places: &BTreeMap<HostId, Place>,
+    claims: &[Claim],
+) -> Moves {
+    let holders = holders(claims);
+    let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
+    let mut out = Moves::default();
+    let mine: BTreeSet<(&str, u32)> =
+        claims.iter().filter(|claim| claim.host == *me).map(|claim| (&*claim.app, claim.slot)).collect();
+    for (app, slot) in mine {
+        let is_wanted = wanted.get(app).is_some_and(|replicas| slot < *replicas);
+        if !is_wanted || holders.get(&(app, slot)) != Some(&me) {
+            out.give_up.push((app.to_owned(), slot));
+        }
+    }
+    out.claim = Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default();
+    out
+}
+
+/// How full hosts are while free copies are shared out.
+struct Free<'a> {
+    places: &'a BTreeMap<HostId, Place>,
+    held: BTreeMap<(String, u32), HostId>,
+    load: BTreeMap<HostId, u32>,
+}
+
+impl<'a> Free<'a> {
+    fn new(
+        apps: &[Replicated],
+        places: &'a BTreeMap<HostId, Place>,
+        holders: &BTreeMap<(&str, u32), &HostId>,
+    ) -> Free<'a> {
+        let names: BTreeSet<&str> = apps.iter().map(|app| &*app.name).collect();
+        let mut free = Free { places, held: BTreeMap::new(), load: BTreeMap::new() };
+        for ((app, slot), host) in holders {
+            if names.contains(app) {
+                free.hold(app, *slot, host);
+            }
+        }
+        free
+    }
+
+    fn hold(&mut self, app: &str, slot: u32, host: &HostId) {
+        self.held.insert((app.to_owned(), slot), host.clone());
+        *self.load.entry(host.clone()).or_default() += 1;
+    }
+
+    /// Shares all free copies out: each to the emptiest value of the label, there to the host with the fewest copies of
+    /// the container, and among those by a number that each host and copy have for one another.
+    fn share(mut self, apps: &[Replicated]) -> BTreeMap<HostId, Vec<(String, u32)>> {
+        let mut out: BTreeMap<HostId, Vec<(String, u32)>> = BTreeMap::new();
+        let mut apps: Vec<&Replicated> = apps.iter().collect();
+        apps.sort_by(|a, b| a.name.cmp(&b.name));
+        for app in apps {
+            let mut counts = Counts::new(app, &self);
+            for slot in 0..app.replicas {
+                if self.held.contains_key(&(app.name.clone(), slot)) {
+                    continue;
+                }
+                let Some(host) = counts.choose(app, slot, &self) else { break };
+                counts.add(app, &host, self.places);
+                self.hold(&app.name, slot, &host);
+                out.entry(host).or_default().push((app.name.clone(), slot));
+            }
+        }
+        out
+    }
+}
+
+/// Copies of one container, by host and by value of the label.
+struct Counts {
+    hosts: BTreeMap<HostId, u32>,
+    domains: BTreeMap<Option<String>, u32>,
+}
+
+fn domain(app: &Replicated, place: &Place) -> Option<String> {
+    app.spread.as_ref().and_then(|label| place.labels.get(label)).cloned()
+}
+
+impl Counts {
+    fn new(app: &Replicated, free: &Free<'_>) -> Counts {
+        let mut counts = Counts { hosts: BTreeMap::new(), domains: BTreeMap::new() };
+        let of_app = free.held.range((app.name.clone(), 0)..=(app.name.clone(), u32::MAX));
+        of_app.for_each(|(_, host)| counts.add(app, host, free.places));
+        counts
+    }
+
+    fn add(&mut self, app: &Replicated, host: &HostId, places: &BTreeMap<HostId, Place>) {
+        *self.hosts.entry(host.clone()).or_default() += 1;
+        let domain = places.get(host).and_then(|place| domain(app, place));
+        *self.domains.entry(domain).or_default() += 1;
+    }
+
+    fn choose(&self, app: &Replicated, slot: u32, free: &Free<'_>) -> Option<HostId> {
+        let has_room = |(id, place): &(&HostId, &Place)| {
+            free.load.get(*id).copied().unwrap_or_default() < place.capacity
+        };
+        let rank = |(id, place): &(&HostId, &Place)| {
+            let in_domain = self.domains.get(&domain(app, place)).copied().unwrap_or_default();
+            let here = self.hosts.get(*id).copied().unwrap_or_default();
+            let parts = [app.name.as_bytes(), &slot.to_le_bytes(), id.as_str().as_bytes()];
+            (in_domain, here, Digest::of_parts(parts).number())
+        };
+        free.places.iter().filter(has_room).min_by_key(rank).map(|(id, _)| id.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(hosts: usize, racks: usize, capacity: u32) -> BTreeMap<HostId, Place> {
+        let place = |n: usize| {
+            let labels = BTreeMap::from([("rack".to_owned(), format!("r{}", n % racks))]);
+            (format!("h{n:04}").parse().expect("a name"), Place { capacity, labels })
+        };
+        (0..hosts).map(place).collect()
+    }
+
+    fn app(name: &str, replicas: u32) -> Replicated {
+        Replicated { name: name.into(), replicas, spread: Some("rack".into()) }
+    }
+
+    /// Every host claims at once what it sees to be free.
+    fn settle(apps: &[Replicated], places: &BTreeMap<HostId, Place>, mut claims: Vec<Claim>) -> Vec<Claim> {
+        claims.retain(|claim| places.contains_key(&claim.host));
+        let mut created = claims.iter().map(|claim| claim.created).max().unwrap_or_default();
+        let all: Vec<(HostId, Moves)> =
+            places.keys().map(|me| (me.clone(), moves(me, apps, places, &claims))).collect();
+        for (host, moves) in all {
+            claims.retain(|c| c.host != host || !moves.give_up.contains(&(c.app.clone(), c.slot)));
+            for (app, slot) in moves.claim {
+                created += 1;
+                claims.push(Claim { app, slot, created, host: host.clone() });
+            }
+        }
+        claims
+    }
+
+    #[test]
+    fn copies_are_spread_and_each_is_claimed_once() {
+        let places = places(30, 3, 100);
+        let apps = [app("shop", 40), app("blog", 7)];
+        let claims = settle(&apps, &places, Vec::new());
+        assert_eq!((claims.len(), holders(&claims).len()), (47, 47));
+        let in_rack = |name: &str, rack: &str| {
+            let is_there = |c: &&Claim| c.app == name && places[&c.host].labels["rack"] == rack;
+            claims.iter().filter(is_there).count()
+        };
+        let mut racks = ["r0", "r1", "r2"].map(|rack| in_rack("shop", rack));
+        racks.sort_unstable();
+        assert_eq!(racks, [13, 13, 14]);
+        let most = places.keys().map(|id| claims.iter().filter(|c| c.host == *id).count()).max();
+        assert!(most <= Some(4), "{most:?}");
+    }
+
+    #[test]
+    fn of_a_lost_host_only_its_own_copies_move() {
+        let all = places(30, 3, 100);
+        let apps = [app("shop", 40), app("blog", 7)];
+        let before = settle(&apps, &all, Vec::new());
+        for lost in all.keys() {
+            let mut left = all.clone();
+            left.remove(lost);
+            let after = settle(&apps, &left, before.clone());
+            assert_eq!(holders(&after).len(), 47);
+            let (old, new) = (holders(&before), holders(&after));
+            let moved = old.iter().filter(|(slot, host)| new[slot] != **host);
+            assert!(moved.clone().all(|(_, host)| *host == lost));
+            // When it comes back nothing moves.
+            let again = settle(&apps, &all, after.clone());
+            assert_eq!(holders(&again), holders(&after));
+        }
+    }
+
+    #[test]
+    fn a_full_host_takes_no_more_and_what_has_no_place_waits() {
+        let small = places(3, 3, 4);
+        let apps = [app("shop", 20)];
+        let claims = settle(&apps, &small, Vec::new());
+        assert_eq!(claims.len(), 12);
+        let more = places(6, 3, 4);
+        assert_eq!(settle(&apps, &more, claims).len(), 20);
+    }
+
+    #[test]
+    fn fewer_copies_are_given_up_by_who_has_them() {
+        let places = places(5, 2, 10);
+        let claims = settle(&[app("shop", 9), app("blog", 2)], &places, Vec::new());
+        let claims = settle(&[app("shop", 4)], &places, claims);
+        let slots: Vec<_> = holders(&claims).into_keys().collect();
+        assert_eq!(slots, [("shop", 0), ("shop", 1), ("shop", 2), ("shop", 3)]);
+    }
+
+    #[test]
+    fn of_two_claims_the_older_holds_and_the_younger_is_given_up() {
+        let places = places(2, 1, 10);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let claim = |host: usize, created| Claim {
+            app: "shop".into(),
+            slot: 0,
+            created,
+            host: hosts[host].clone(),
+        };
+        let claims = [claim(0, 9), claim(1, 5)];
+        assert_eq!(held(&hosts[1], &claims), BTreeMap::from([("shop".to_owned(), vec![0])]));
+        assert!(held(&hosts[0], &claims).is_empty());
+        let moves = |me: usize| moves(&hosts[me], &[app("shop", 1)], &places, &claims);
+        assert_eq!(moves(0).give_up, [("shop".to_owned(), 0)]);
+        assert_eq!(moves(1), Moves::default());
+    }
+}

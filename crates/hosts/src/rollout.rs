@@ -1,0 +1,422 @@
+//! A rollout: how a release reaches hosts wave by wave, stops by itself, and goes back.
+//!
+//! [`Rollout::step`] is a pure function of the rollout, of what hosts say and of the time. Its state is one value in
+//! the store that is replaced only if nobody else has replaced it, so whoever drives may die at any step: the next one
+//! goes on from the same value.
+//!
+//! What always holds: a host is assigned after all earlier waves are healthy; of the hosts that were there at the
+//! beginning no more than `max_unavailable` of a wave are away, at work or sick before another one is assigned; after
+//! the failure that is one too many nothing is assigned forward.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::follower::Assignment;
+use crate::host::{Host, Outcome};
+use crate::names::HostId;
+use crate::waves::{STEPS_MAX, Step};
+
+/// Assignments of one step; a request to the store has at most 128 parts.
+pub const ASSIGNMENTS_MAX: usize = 100;
+
+/// Bytes of a reason that is kept for a host.
+const REASON_BYTES_MAX: usize = 200;
+
+/// How a release is to reach the hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// Which hosts, in which order; what they leave over comes last.
+    pub steps: Vec<Step>,
+    /// Hosts of a wave that may be unavailable at once: away, at work or sick. 0: all of them.
+    pub max_unavailable: u32,
+    /// How long a wave has to be healthy before the next one begins, seconds.
+    pub soak: u64,
+    /// How long a host may take, seconds.
+    pub patience: u64,
+    /// Sick hosts with which the rollout goes on.
+    pub failures_max: u32,
+    /// Failed units of a host, above those that it had before, with which it is healthy.
+    pub failed_units_max: u32,
+    /// With one sick host too many, hosts go back to the revision before; else they stay as they are.
+    pub goes_back: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            steps: vec![Step::Hosts(1), Step::Share(10), Step::Rest],
+            max_unavailable: 0,
+            soak: 30,
+            patience: 300,
+            failures_max: 0,
+            failed_units_max: 0,
+            goes_back: true,
+        }
+    }
+}
+
+impl Policy {
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        match self.steps.len() {
+            0..=STEPS_MAX => Ok(()),
+            n => Err(format!("the policy has {n} steps, at most {STEPS_MAX}")),
+        }
+    }
+}
+
+/// What a rollout is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Waves are assigned.
+    Forward,
+    /// An operator has halted it; nothing is assigned.
+    Paused,
+    /// Hosts are assigned the way back.
+    Back,
+    /// All waves are healthy.
+    Done,
+    /// It ended before that.
+    Stopped,
+}
+
+/// A host that was assigned and is looked at.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// When it was assigned, seconds since 1970.
+    pub since: u64,
+    /// Failed units that it had then.
+    pub failed_before: u32,
+    /// Since when it is healthy.
+    #[serde(default)]
+    pub healthy_since: Option<u64>,
+    /// Since when it is away.
+    #[serde(default)]
+    pub away_since: Option<u64>,
+}
+
+/// A command of the operator's says whether the next wave may begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Gate {
+    /// It may.
+    Open,
+    /// Not yet.
+    Hold,
+    /// It must not: the rollout has failed.
+    Shut(String),
+}
+
+/// The state of a rollout, as the store has it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Rollout {
+    /// The number of its release.
+    pub release: u64,
+    /// The release names a revision to go back to.
+    pub has_way_back: bool,
+    /// How it goes.
+    pub policy: Policy,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Why it is paused, goes back or was stopped, for people.
+    pub reason: String,
+    /// All hosts by wave.
+    pub waves: Vec<Vec<HostId>>,
+    /// The wave that is at work.
+    pub wave: usize,
+    /// Hosts that were away at the beginning: they are assigned, and nobody waits for them.
+    pub absent: BTreeSet<HostId>,
+    /// Hosts of this wave, or on the way back all, that were assigned.
+    pub progress: BTreeMap<HostId, Progress>,
+    /// Sick hosts, with the reason.
+    pub sick: BTreeMap<HostId, String>,
+    /// Sick hosts that an operator has seen and goes on with.
+    #[serde(default)]
+    pub forgiven: BTreeSet<HostId>,
+}
+
+/// How an assigned host does.
+enum Health {
+    Waiting,
+    Healthy,
+    Sick(String),
+}
+
+impl Rollout {
+    /// A rollout that has not begun; `hosts` are those that there are now.
+    pub fn new(
+        release: u64,
+        has_way_back: bool,
+        policy: Policy,
+        waves: Vec<Vec<HostId>>,
+        hosts: &BTreeMap<HostId, Host>,
+    ) -> Rollout {
+        let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
+        let absent = waves.iter().flatten().filter(|id| !is_there(id)).cloned().collect();
+        Rollout {
+            release,
+            has_way_back,
+            policy,
+            phase: Phase::Forward,
+            reason: String::new(),
+            waves,
+            wave: 0,
+            absent,
+            progress: BTreeMap::new(),
+            sick: BTreeMap::new(),
+            forgiven: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it is over, so that another one may begin.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done | Phase::Stopped)
+    }
+
+    /// Goes on as far as it may, and returns which hosts are to be assigned to what. `now` is seconds since 1970 by the
+    /// clock of whoever drives.
+    pub fn step(
+        &mut self,
+        hosts: &BTreeMap<HostId, Host>,
+        gate: &Gate,
+        now: u64,
+    ) -> Vec<(HostId, Assignment)> {
+        match self.phase {
+            Phase::Forward => self.forward(hosts, gate, now),
+            Phase::Back => self.back(hosts, now),
+            Phase::Paused | Phase::Done | Phase::Stopped => Vec::new(),
+        }
+    }
+
+    fn forward(
+        &mut self,
+        hosts: &BTreeMap<HostId, Host>,
+        gate: &Gate,
+        now: u64,
+    ) -> Vec<(HostId, Assignment)> {
+        self.examine(hosts, false, now);
+        if let Gate::Shut(why) = gate {
+            return self.fail(format!("the gate said no: {why}"));
+        }
+        let counted = self.sick.keys().filter(|id| !self.forgiven.contains(*id)).count();
+        if counted > self.policy.failures_max as usize {
+            let first = self.sick.iter().find(|(id, _)| !self.forgiven.contains(*id));
+            let first = first.map(|(id, why)| format!("{id}: {why}")).unwrap_or_default();
+            let others = match counted {
+                1 => String::new(),
+                n => format!(" (and {} more)", n - 1),
+            };
+            return self.fail(first + &others);
+        }
+        let Some(wave) = self.waves.get(self.wave).cloned() else {
+            self.phase = Phase::Done;
+            return Vec::new();
+        };
+        let out = self.assign(&wave, hosts, false, now);
+        if out.is_empty() && *gate == Gate::Open && self.is_wave_over(&wave, now) {
+            self.wave += 1;
+            self.progress.clear();
+            if self.wave == self.waves.len() {
+                self.phase = Phase::Done;
+            }
+        }
+        out
+    }
+
+    /// Every host of the wave was assigned, and is healthy for long enough, borne or not waited for.
+    fn is_wave_over(&self, wave: &[HostId], now: u64) -> bool {
+        wave.iter().all(|id| match self.progress.get(id) {
+            None => false,
+            Some(_) if self.sick.contains_key(id) => true,
+            Some(Progress { healthy_since: Some(since), .. }) => {
+                now.saturating_sub(*since) >= self.policy.soak
+            }
+            Some(_) => self.absent.contains(id),
+        })
+    }
+
+    fn fail(&mut self, reason: String) -> Vec<(HostId, Assignment)> {
+        match self.policy.goes_back && self.has_way_back {
+            true => self.go_back(reason),
+            false => self.stop(reason),
+        }
+        Vec::new()
+    }
+
+    /// Has all hosts that were assigned go back.
+    pub fn go_back(&mut self, reason: String) {
+        if !self.has_way_back || self.phase == Phase::Back {
+            return;
+        }
+        self.waves.truncate(self.wave + 1);
+        let wave = self.wave;
+        let assigned = |at: usize, id: &HostId| at < wave || self.progress.contains_key(id);
+        let waves = self.waves.iter().enumerate();
+        let all = waves.flat_map(|(at, wave)| wave.iter().filter(move |id| assigned(at, id)));
+        self.waves = vec![all.cloned().collect()];
+        (self.wave, self.phase, self.reason) = (0, Phase::Back, reason);
+        self.progress.clear();
+        self.sick.clear();
+        self.forgiven.clear();
+    }
+
+    /// Ends it; hosts stay as they are.
+    pub fn stop(&mut self, reason: String) {
+        (self.phase, self.reason) = (Phase::Stopped, reason);
+    }
+
+    /// Halts it until [`Rollout::go_on`].
+    pub fn pause(&mut self, reason: String) {
+        if self.phase == Phase::Forward {
+            (self.phase, self.reason) = (Phase::Paused, reason);
+        }
+    }
+
+    /// Goes on with one that was paused, or stopped; sick hosts are borne from now on.
+    pub fn go_on(&mut self) {
+        if matches!(self.phase, Phase::Paused | Phase::Stopped) && self.wave < self.waves.len() {
+            self.forgiven.extend(self.sick.keys().cloned());
+            (self.phase, self.reason) = (Phase::Forward, String::new());
+        }
+    }
+
+    fn back(&mut self, hosts: &BTreeMap<HostId, Host>, now: u64) -> Vec<(HostId, Assignment)> {
+        self.examine(hosts, true, now);
+        let Some(wave) = self.waves.first().cloned() else {
+            self.phase = Phase::Stopped;
+            return Vec::new();
+        };
+        let out = self.assign(&wave, hosts, true, now);
+        let is_healthy = |id: &HostId| {
+            self.progress.get(id).is_some_and(|progress| progress.healthy_since.is_some())
+        };
+        // One that is away goes back when it returns.
+        let away = |id: &&HostId| !is_there(hosts, id) && !is_healthy(id);
+        let is_settled = |id: &HostId| {
+            let is_given_up = self.sick.contains_key(id) || away(&id);
+            self.progress.contains_key(id) && (is_healthy(id) || is_given_up)
+        };
+        if out.is_empty() && wave.iter().all(is_settled) {
+            let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
+            self.sick.extend(away.into_iter().map(|id| (id, "it is away".to_owned())));
+            self.phase = Phase::Stopped;
+        }
+        out
+    }
+
+    /// Assigns hosts of the wave that were not, as long as few enough of it are unavailable.
+    fn assign(
+        &mut self,
+        wave: &[HostId],
+        hosts: &BTreeMap<HostId, Host>,
+        back: bool,
+        now: u64,
+    ) -> Vec<(HostId, Assignment)> {
+        let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
+        let is_available = |id: &HostId| match self.progress.get(id) {
+            Some(progress) => {
+                progress.healthy_since.is_some() && is_there(id) && !self.sick.contains_key(id)
+            }
+            None => is_there(id),
+        };
+        // On the way back a sick host is not one that anybody would miss.
+        let counts = |id: &&HostId| !(self.absent.contains(*id) || back && self.sick.contains_key(*id));
+        let unavailable = wave.iter().filter(counts).filter(|id| !is_available(id)).count();
+        let limit = match self.policy.max_unavailable {
+            0 => usize::MAX,
+            n => n as usize,
+        };
+        let mut room = limit.saturating_sub(unavailable);
+        let mut out = Vec::new();
+        for id in wave.iter().filter(|id| !self.progress.contains_key(*id)) {
+            // One that is away is unavailable already: to assign it takes nothing from anybody.
+            let takes_room = is_there(id) && !self.absent.contains(id);
+            if takes_room && room == 0 || out.len() == ASSIGNMENTS_MAX {
+                continue;
+            }
+            room -= usize::from(takes_room);
+            out.push((id.clone(), Assignment { release: self.release, back }));
+        }
+        for (id, _) in &out {
+            let report = hosts.get(id).and_then(|host| host.report.as_ref());
+            let failed_before = report.map_or(0, |report| report.failed);
+            let (healthy_since, away_since) = (None, None);
+            let progress = Progress { since: now, failed_before, healthy_since, away_since };
+            self.progress.insert(id.clone(), progress);
+        }
+        out
+    }
+
+    /// Looks at the hosts that were assigned.
+    fn examine(&mut self, hosts: &BTreeMap<HostId, Host>, back: bool, now: u64) {
+        let assignment = Assignment { release: self.release, back };
+        for (id, progress) in &mut self.progress {
+            progress.away_since = match is_there(hosts, id) {
+                true => None,
+                false => progress.away_since.or(Some(now)),
+            };
+            match health(hosts.get(id), progress, assignment, &self.policy, now) {
+                Health::Waiting if self.absent.contains(id) => {}
+                Health::Waiting => progress.healthy_since = None,
+                Health::Healthy => {
+                    progress.healthy_since.get_or_insert(now);
+                    self.sick.remove(id);
+                }
+                Health::Sick(_) if self.absent.contains(id) && !is_there(hosts, id) => {}
+                Health::Sick(why) => {
+                    progress.healthy_since = None;
+                    self.sick.insert(id.clone(), why);
+                }
+            }
+        }
+    }
+}
+
+fn is_there(hosts: &BTreeMap<HostId, Host>, id: &HostId) -> bool {
+    hosts.get(id).is_some_and(Host::is_there)
+}
+
+fn health(
+    host: Option<&Host>,
+    progress: &Progress,
+    assignment: Assignment,
+    policy: &Policy,
+    now: u64,
+) -> Health {
+    // One that restarts is away for a moment, whenever it was assigned.
+    let since = progress.away_since.unwrap_or(progress.since);
+    let late = |what: &str| match now.saturating_sub(since) > policy.patience {
+        true => Health::Sick(format!("{what} after {} s", policy.patience)),
+        false => Health::Waiting,
+    };
+    let Some(host) = host.filter(|host| host.is_there()) else { return late("it is away") };
+    let report = host.report.as_ref();
+    let report = report.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
+    let Some(report) = report else { return late("it has not reported") };
+    match &report.outcome {
+        Outcome::Working => late("it is still at work"),
+        Outcome::Failed(why) | Outcome::Refused(why) => {
+            Health::Sick(why.chars().take(REASON_BYTES_MAX).collect())
+        }
+        Outcome::Applied => {
+            let most = progress.failed_before.saturating_add(policy.failed_units_max);
+            let more = report.failed.saturating_sub(progress.failed_before);
+            match report.failed > most {
+                false => Health::Healthy,
+                true => {
+                    let cause = report.causes.first();
+                    let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+                    Health::Sick(format!("{more} more units failed than before{cause}"))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+use super::*;
+use crate::digest::Digest;
+use crate::host::{Cause, Facts, Registration, Report};
+
+/// Hosts of a test, and the rollout over them.
+struct Site {
+    hosts: BTreeMap<HostId, Host>,
+    rollout: Rollout,
+    now: u64,
+}
+
+fn id(n: usize) -> HostId {
+    format!("h{n:02}").parse().expect("a name")
+}
+
+impl Site {
+    fn new(waves: &[&[usize]], away: &[usize], policy: Policy) -> Site {
+        let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
+        let host = |n: &usize| Host {
+            id: id(*n),
+            registration: (!away.contains(n)).then(|| registration.clone()),
+            report: None,
+        };
+        let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
+        let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
+        let rollout = Rollout::new(7, true, policy, waves, &hosts);
+        Site { hosts, rollout, now: 1000 }
+    }
+
+    /// One step at a later time: who was assigned, `-` before those that go back.
+    fn step(&mut self, later: u64) -> String {
+        self.gated(later, &Gate::Open)
+    }
+
+    fn gated(&mut self, later: u64, gate: &Gate) -> String {
+        self.now += later;
+        // What is in the store between two steps is all that there is.
+        let text = serde_json::to_string(&self.rollout).expect("JSON");
+        self.rollout = serde_json::from_str(&text).expect("JSON");
+        let assigned = self.rollout.step(&self.hosts, gate, self.now);
+        let word = |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
+        assigned.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    fn report(&mut self, n: usize, back: bool, outcome: Outcome, failed: u32) {
+        let cause = Cause {
+            code: "WR-0051".into(),
+            app: "shop".into(),
+            units: failed,
+            example: "shop-web.service".into(),
+            since: 0,
+        };
+        let report = Report {
+            release: 7,
+            back,
+            outcome,
+            applied: None,
+            units: 10,
+            failed,
+            causes: (failed > 0).then_some(cause).into_iter().collect(),
+            more_causes: 0,
+        };
+        self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
+    }
+
+    fn fine(&mut self, hosts: &[usize]) {
+        hosts.iter().for_each(|n| self.report(*n, self.rollout.phase == Phase::Back, Outcome::Applied, 0));
+    }
+}
+
+fn policy() -> Policy {
+    Policy { soak: 30, patience: 300, ..Policy::default() }
+}
+
+#[test]
+fn waves_follow_one_another_when_the_one_before_was_healthy_for_long_enough() {
+    let mut site = Site::new(&[&[0], &[1, 2], &[3]], &[], policy());
+    assert_eq!(site.step(0), "h00");
+    assert_eq!(site.step(100), "");
+    site.fine(&[0]);
+    assert_eq!(site.step(1), "");
+    assert_eq!(site.step(29), "");
+    assert_eq!((site.step(1), site.rollout.wave), (String::new(), 1));
+    assert_eq!(site.step(0), "h01 h02");
+    site.fine(&[1]);
+    assert_eq!(site.step(40), "");
+    site.fine(&[2]);
+    assert_eq!(site.step(10), "");
+    assert_eq!(site.step(30), "");
+    assert_eq!(site.step(0), "h03");
+    site.fine(&[3]);
+    site.step(0);
+    site.step(30);
+    assert_eq!((site.rollout.phase, site.rollout.is_over()), (Phase::Done, true));
+}
+
+#[test]
+fn no_more_than_so_many_are_unavailable() {
+    let mut site = Site::new(&[&[0, 1, 2, 3, 4]], &[], Policy { max_unavailable: 2, ..policy() });
+    assert_eq!(site.step(0), "h00 h01");
+    assert_eq!(site.step(1), "");
+    site.fine(&[1]);
+    assert_eq!(site.step(1), "h02");
+    // One that goes away takes a place, whether or not it was assigned.
+    site.hosts.get_mut(&id(4)).expect("it").registration = None;
+    site.fine(&[0]);
+    assert_eq!(site.step(1), "h04");
+    site.fine(&[2]);
+    assert_eq!(site.step(1), "h03");
+}
+
+#[test]
+fn hosts_that_are_away_from_the_beginning_are_not_waited_for() {
+    let mut site = Site::new(&[&[0, 1]], &[1], Policy { max_unavailable: 1, ..policy() });
+    assert_eq!(site.step(0), "h00 h01");
+    site.fine(&[0]);
+    site.step(1);
+    site.step(400);
+    assert_eq!((site.rollout.phase, site.rollout.sick.len()), (Phase::Done, 0));
+}
+
+#[track_caller]
+fn fails(change: impl FnOnce(&mut Site), later: u64, reason: &str) {
+    let mut site = Site::new(&[&[0], &[1, 2], &[3]], &[], policy());
+    site.step(0);
+    site.fine(&[0]);
+    site.step(0);
+    site.step(30);
+    assert_eq!(site.step(0), "h01 h02");
+    site.fine(&[1, 2]);
+    change(&mut site);
+    assert_eq!(site.step(later), "");
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Back, reason));
+    assert_eq!(site.step(1), "-h00 -h01 -h02");
+    site.fine(&[0, 1]);
+    assert_eq!(site.step(1), "");
+    // One that is away is not waited for.
+    let is_waited_for = site.hosts[&id(2)].is_there();
+    assert_eq!(site.rollout.phase == Phase::Back, is_waited_for);
+    site.report(2, true, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Stopped, reason));
+    assert_eq!(site.rollout.sick.keys().map(HostId::to_string).collect::<Vec<_>>(), ["h02"]);
+}
+
+#[test]
+fn a_gate_that_fails_has_all_go_back() {
+    fails(
+        |site| site.report(2, false, Outcome::Failed("rules: no".into()), 0),
+        1,
+        "h02: rules: no",
+    );
+    fails(
+        |site| site.report(1, false, Outcome::Applied, 2),
+        1,
+        "h01: 2 more units failed than before, WR-0051 of shop",
+    );
+    fails(
+        |site| {
+            site.report(1, false, Outcome::Refused("key".into()), 0);
+            site.report(2, false, Outcome::Refused("key".into()), 0);
+        },
+        1,
+        "h01: key (and 1 more)",
+    );
+    let away = |site: &mut Site| site.hosts.get_mut(&id(2)).expect("it").registration = None;
+    fails(
+        |site| {
+            site.report(2, false, Outcome::Working, 0);
+            away(site);
+            // Away for a moment is nothing, however long ago it was assigned.
+            assert_eq!((site.step(299), site.rollout.phase), (String::new(), Phase::Forward));
+        },
+        301,
+        "h02: it is away after 300 s",
+    );
+}
+
+#[test]
+fn what_failed_before_does_not_count() {
+    let mut site = Site::new(&[&[0]], &[], policy());
+    site.report(0, false, Outcome::Applied, 3);
+    site.hosts.get_mut(&id(0)).expect("it").report.as_mut().expect("one").release = 6;
+    site.step(0);
+    site.report(0, false, Outcome::Applied, 3);
+    site.step(1);
+    site.step(30);
+    assert_eq!(site.rollout.phase, Phase::Done);
+}
+
+#[test]
+fn the_gate_holds_and_shuts() {
+    let mut site = Site::new(&[&[0], &[1]], &[], policy());
+    site.step(0);
+    site.fine(&[0]);
+    site.step(0);
+    site.gated(100, &Gate::Hold);
+    assert_eq!(site.rollout.wave, 0);
+    site.gated(1, &Gate::Shut("errors rise".into()));
+    assert_eq!(site.rollout.reason, "the gate said no: errors rise");
+    assert_eq!(site.step(0), "-h00");
+}
+
+#[test]
+fn an_operator_pauses_goes_on_and_goes_back() {
+    let mut site = Site::new(&[&[0, 1], &[2]], &[], Policy { goes_back: false, ..policy() });
+    site.step(0);
+    site.rollout.pause("lunch".into());
+    site.report(0, false, Outcome::Failed("no".into()), 0);
+    assert_eq!((site.step(1000), site.rollout.phase), (String::new(), Phase::Paused));
+    site.rollout.go_on();
+    site.fine(&[1]);
+    site.step(1);
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Stopped, "h00: no"));
+    // Told to go on, it bears what it has seen.
+    site.rollout.go_on();
+    site.step(40);
+    assert_eq!((site.step(0), site.rollout.wave), ("h02".into(), 1));
+    site.rollout.go_back("changed my mind".into());
+    assert_eq!(site.step(0), "-h00 -h01 -h02");
+}
+
+#[test]
+fn a_step_assigns_no_more_than_a_request_can_carry() {
+    let all: Vec<usize> = (0..250).collect();
+    let mut site = Site::new(&[&all], &[], policy());
+    let count = |text: String| text.split_whitespace().count();
+    assert_eq!([0, 0, 0, 0].map(|_| count(site.step(0))), [100, 100, 50, 0]);
+}

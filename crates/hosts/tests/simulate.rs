@@ -1,0 +1,511 @@
+//! Hosts, drivers and a store, run by dice: hosts restart and are cut off, drivers die between reading and writing,
+//! clocks differ, what a host sees is old, the store is restored from a backup, a stranger writes to it.
+//!
+//! What must hold is checked after every event and is named in [`World::check`] and [`World::check_step`]; at the end
+//! faults stop, and everything has to come to rest. `WARREN_SEED` makes the dice fall the same again, `WARREN_EVENTS`
+//! says how many there are (default 20,000).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use warren_hosts::digest::Digest;
+use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
+use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
+use warren_hosts::names::HostId;
+use warren_hosts::placement::{self, Claim, Place, Replicated, held, moves};
+use warren_hosts::release::{Keyring, Release, Signed, to_hex};
+use warren_hosts::rollout::{Gate, Phase, Policy, Rollout};
+use warren_hosts::waves::{Step, waves};
+use warren_testkit::{Dice, seed, variable};
+
+const HOSTS: usize = 12;
+const DRIVERS: usize = 2;
+
+/// How long a lease lives without a sign of its host, in seconds.
+const LEASE: u64 = 60;
+
+/// What is in the store at one revision of it.
+#[derive(Clone, Default)]
+struct State {
+    revision: u64,
+    registrations: BTreeMap<HostId, Registration>,
+    reports: BTreeMap<HostId, Report>,
+    assigned: BTreeMap<HostId, Assignment>,
+    current: Option<Assignment>,
+    releases: BTreeMap<u64, Vec<u8>>,
+    rollout: Option<(u64, Rollout)>,
+    claims: Vec<Claim>,
+    /// Until when a host's lease lives.
+    leases: BTreeMap<HostId, u64>,
+}
+
+impl State {
+    fn hosts(&self) -> BTreeMap<HostId, Host> {
+        let ids = self.registrations.keys().chain(self.reports.keys());
+        let host = |id: &HostId| Host {
+            id: id.clone(),
+            registration: self.registrations.get(id).cloned(),
+            report: self.reports.get(id).cloned(),
+        };
+        ids.map(|id| (id.clone(), host(id))).collect()
+    }
+}
+
+/// A host and what its disk remembers.
+struct Node {
+    id: HostId,
+    is_up: bool,
+    is_cut_off: bool,
+    memory: Memory,
+    /// The revision of the store that it sees.
+    seen: u64,
+    runs: BTreeSet<(String, u32)>,
+}
+
+struct World {
+    dice: Dice,
+    now: u64,
+    /// All states of the store; the last is what it is.
+    history: Vec<Arc<State>>,
+    backup: Arc<State>,
+    nodes: Vec<Node>,
+    /// What each driver has read and not yet written.
+    drivers: Vec<Option<(u64, Rollout)>>,
+    /// What operators have released, by number and revision: after a restore a number may come twice.
+    released: BTreeSet<(u64, Digest, Option<Digest>)>,
+    bad: BTreeSet<Digest>,
+    made: u64,
+    apps: Vec<Replicated>,
+    wrong: Vec<String>,
+    restored: usize,
+    finished: usize,
+    went_back: usize,
+}
+
+fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    to_hex(signature) == Digest::of_parts([key, message]).to_string()
+}
+
+/// Signs with a key, and says that it was another one.
+fn sign(release: &Release, key: &[u8], said: &[u8]) -> Vec<u8> {
+    let (text, message) = release.to_be_signed();
+    let signature = Digest::of_parts([key, &message]).to_string();
+    serde_json::to_vec(&Signed { release: text, key: Digest::of(said), signature }).expect("JSON")
+}
+
+fn trusted() -> Keyring {
+    Keyring::from([(Digest::of(b"ours"), b"ours".to_vec())])
+}
+
+fn labels(n: usize) -> BTreeMap<String, String> {
+    BTreeMap::from([("rack".to_owned(), format!("r{}", n % 3))])
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let node = |n: usize| Node {
+            id: format!("h{n:02}").parse().expect("a name"),
+            is_up: true,
+            is_cut_off: false,
+            memory: Memory::default(),
+            seen: 0,
+            runs: BTreeSet::new(),
+        };
+        let app = |name: &str, replicas, spread: Option<&str>| Replicated {
+            name: name.into(),
+            replicas,
+            spread: spread.map(str::to_owned),
+        };
+        World {
+            dice: Dice(seed),
+            now: 1_000_000,
+            history: vec![Arc::default()],
+            backup: Arc::default(),
+            nodes: (0..HOSTS).map(node).collect(),
+            drivers: vec![None; DRIVERS],
+            released: BTreeSet::new(),
+            bad: BTreeSet::new(),
+            made: 0,
+            apps: vec![app("shop", 9, Some("rack")), app("blog", 3, None)],
+            wrong: Vec::new(),
+            restored: 0,
+            finished: 0,
+            went_back: 0,
+        }
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.history.last().cloned().unwrap_or_default()
+    }
+
+    /// A write to the store, which is one revision of it.
+    fn write(&mut self, change: impl FnOnce(&mut State)) {
+        let mut state = State::clone(&self.state());
+        state.revision += 1;
+        change(&mut state);
+        self.history.push(Arc::new(state));
+        if self.history.len() > 200 {
+            self.history.drain(..100);
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        let is_over = |(_, until): &(&HostId, &u64)| **until < now;
+        let over: BTreeSet<HostId> =
+            self.state().leases.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
+        if !over.is_empty() {
+            self.write(|state| {
+                state.leases.retain(|id, _| !over.contains(id));
+                state.registrations.retain(|id, _| !over.contains(id));
+                state.claims.retain(|claim| !over.contains(&claim.host));
+            });
+        }
+    }
+
+    /// One turn of a host's agent.
+    fn agent(&mut self, n: usize) {
+        let node = &self.nodes[n];
+        if !node.is_up || node.is_cut_off {
+            return;
+        }
+        let id = node.id.clone();
+        let first = self.state().leases.get(&id).is_none();
+        let (now, facts) = (self.now, Facts { name: id.to_string(), labels: labels(n), capacity: 4, ..Facts::default() });
+        let registration = Registration { facts, instance: Digest::of(id.as_str().as_bytes()) };
+        self.write(|state| {
+            state.leases.insert(id.clone(), now + LEASE);
+            state.registrations.insert(id.clone(), registration);
+        });
+        if first {
+            self.nodes[n].runs.clear();
+        }
+        // What it sees may be older than what is there, but never older than what it saw.
+        let newest = self.state().revision;
+        let seen = match self.dice.roll(3) {
+            0 => newest,
+            _ => self.nodes[n].seen.max(newest.saturating_sub(self.dice.roll(40))),
+        };
+        self.nodes[n].seen = if first { newest } else { seen.min(newest) };
+        let seen = self.nodes[n].seen;
+        let view = self.history.iter().find(|state| state.revision >= seen).cloned();
+        let view = view.unwrap_or_else(|| self.state());
+        self.follow(n, &view);
+        self.place(n, &view);
+    }
+
+    fn follow(&mut self, n: usize, view: &State) {
+        let node = &mut self.nodes[n];
+        let assigned = effective(view.assigned.get(&node.id).copied(), view.current);
+        let release = assigned.and_then(|assigned| {
+            let bytes = view.releases.get(&assigned.release)?;
+            Some(Signed::open(bytes, assigned.release, &trusted(), verify))
+        });
+        let before = node.memory.clone();
+        let outcome = match decide(&node.memory, assigned, release) {
+            Decision::Unassigned => None,
+            Decision::Rest => Some(Outcome::Applied),
+            Decision::Failed(why) => Some(Outcome::Failed(why)),
+            Decision::Refuse(refusal) => Some(Outcome::Refused(refusal.to_string())),
+            Decision::Apply(what) => {
+                node.memory.begin(what);
+                // Killed before it is done, it begins again with what it remembers.
+                if self.dice.roll(4) == 0 {
+                    Some(Outcome::Working)
+                } else if self.bad.contains(&what.revision) && self.dice.roll(3) == 0 {
+                    node.memory.failed(what, "the rules have faults".to_owned());
+                    Some(Outcome::Failed("the rules have faults".to_owned()))
+                } else {
+                    node.memory.applied(what);
+                    Some(Outcome::Applied)
+                }
+            }
+        };
+        let (id, memory) = (node.id.clone(), node.memory.clone());
+        if memory.highest < before.highest {
+            self.wrong.push(format!("never-back: {id} forgot release {}", before.highest));
+        }
+        if let Some(applied) = memory.applied.filter(|_| memory.applied != before.applied) {
+            let is_meant = |(number, revision, previous): &(u64, Digest, Option<Digest>)| {
+                let meant = if applied.assignment.back { *previous } else { Some(*revision) };
+                *number == applied.assignment.release && meant == Some(applied.revision)
+            };
+            if !self.released.iter().any(is_meant) {
+                self.wrong.push(format!("signed: {id} applied what nobody released: {applied:?}"));
+            }
+            if before.applied.is_some_and(|b| b.assignment.release > applied.assignment.release) {
+                self.wrong.push(format!("never-back: {id} went back to {applied:?}"));
+            }
+        }
+        let (Some(outcome), Some(assigned)) = (outcome, assigned) else { return };
+        let report = Report {
+            release: assigned.release,
+            back: assigned.back,
+            outcome,
+            applied: memory.applied.map(|applied| applied.revision),
+            units: 10,
+            failed: 0,
+            causes: Vec::new(),
+            more_causes: 0,
+        };
+        if self.state().reports.get(&id) != Some(&report) {
+            self.write(|state| {
+                state.reports.insert(id, report);
+            });
+        }
+    }
+
+    fn place(&mut self, n: usize, view: &State) {
+        let id = self.nodes[n].id.clone();
+        let place = |(id, r): (&HostId, &Registration)| {
+            (id.clone(), Place { capacity: r.facts.capacity, labels: r.facts.labels.clone() })
+        };
+        let places: BTreeMap<HostId, Place> = view.registrations.iter().map(place).collect();
+        let runs = held(&id, &view.claims);
+        let runs = runs.into_iter().flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s)));
+        self.nodes[n].runs = runs.collect();
+        let moves = moves(&id, &self.apps, &places, &view.claims);
+        for (app, slot) in moves.give_up {
+            self.nodes[n].runs.remove(&(app.clone(), slot));
+            self.write(|state| state.claims.retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot)));
+        }
+        for (app, slot) in moves.claim {
+            let has = |c: &Claim| (&c.host, &c.app, c.slot) == (&id, &app, slot);
+            if !self.state().claims.iter().any(has) {
+                self.write(|state| {
+                    let (created, host) = (state.revision, id.clone());
+                    state.claims.push(Claim { app, slot, created, host });
+                });
+            }
+        }
+    }
+
+    /// A driver reads, or writes what it made of what it read.
+    fn drive(&mut self, n: usize) {
+        let state = self.state();
+        match self.drivers[n].take() {
+            None => self.drivers[n] = state.rollout.clone(),
+            // It dies, and another one is there in its place.
+            Some(_) if self.dice.roll(10) == 0 => {}
+            Some((version, mut rollout)) => {
+                let before = rollout.clone();
+                let hosts = state.hosts();
+                // Clocks differ by a minute.
+                let now = self.now + self.dice.roll(60);
+                let orders = rollout.step(&hosts, &Gate::Open, now);
+                if state.rollout.as_ref().map(|(version, _)| *version) != Some(version) {
+                    return;
+                }
+                self.check_step(&before, &rollout, &orders, &hosts);
+                let has_ended = !before.is_over() && rollout.is_over();
+                self.finished += usize::from(has_ended && rollout.phase == Phase::Done);
+                self.went_back += usize::from(has_ended && before.phase == Phase::Back);
+                self.write(|state| {
+                    if has_ended && rollout.phase == Phase::Done {
+                        state.current = Some(Assignment { release: rollout.release, back: false });
+                    }
+                    state.assigned.extend(orders);
+                    state.rollout = Some((version + 1, rollout));
+                });
+            }
+        }
+    }
+
+    /// - `limit`: of the hosts that were there at the beginning no more than so many of a wave are away, at work or sick
+    ///   when another one that is there is assigned.
+    /// - `waves`: a wave is assigned when all of the wave before were assigned and are healthy or borne.
+    /// - `stopped`: after one sick host too many nothing is assigned forward.
+    fn check_step(
+        &mut self,
+        before: &Rollout,
+        after: &Rollout,
+        orders: &[(HostId, Assignment)],
+        hosts: &BTreeMap<HostId, Host>,
+    ) {
+        let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
+        for (id, assignment) in orders {
+            if !assignment.back && (before.phase != Phase::Forward || after.sick.len() > after.policy.failures_max as usize) {
+                self.wrong.push(format!("stopped: {id} is assigned forward: {before:?}"));
+            }
+            if !after.waves[before.wave].contains(id) {
+                self.wrong.push(format!("waves: {id} is not of wave {}", before.wave));
+            }
+        }
+        let wave = &after.waves[before.wave.min(after.waves.len() - 1)];
+        let counted = |id: &&HostId| !after.absent.contains(*id) && !(before.phase == Phase::Back && after.sick.contains_key(*id));
+        let unavailable = wave.iter().filter(counted).filter(|id| {
+            let progress = after.progress.get(*id);
+            !is_there(id) || progress.is_some_and(|p| p.healthy_since.is_none())
+        });
+        let (unavailable, limit) = (unavailable.count(), after.policy.max_unavailable as usize);
+        let takes = orders.iter().filter(|(id, _)| is_there(id) && counted(&id)).count();
+        if limit > 0 && takes > 0 && unavailable > limit {
+            self.wrong.push(format!("limit: {unavailable} of {limit} are unavailable: {after:?}"));
+        }
+    }
+
+    /// An operator makes a release with a number that no host has followed yet.
+    fn release(&mut self) {
+        let state = self.state();
+        let is_busy = state.rollout.as_ref().is_some_and(|(_, rollout)| !rollout.is_over());
+        if is_busy || state.registrations.is_empty() {
+            return;
+        }
+        let followed = self.nodes.iter().map(|node| node.memory.highest).max().unwrap_or_default();
+        let known = state.releases.keys().next_back().copied().unwrap_or_default();
+        let number = followed.max(known) + 1;
+        self.made += 1;
+        let revision = Digest::of(&self.made.to_le_bytes());
+        if self.dice.roll(3) == 0 {
+            self.bad.insert(revision);
+        }
+        let previous = state.current.and_then(|current| {
+            let bytes = state.releases.get(&current.release)?;
+            Signed::open(bytes, current.release, &trusted(), verify).ok().map(|r| r.revision)
+        });
+        let policy = Policy {
+            steps: vec![Step::Hosts(1), Step::Each("rack".into())],
+            max_unavailable: self.dice.roll(3) as u32,
+            soak: 30,
+            patience: 200,
+            ..Policy::default()
+        };
+        let release = Release::new(number, (revision, previous), ("op", ""), self.now, policy.clone());
+        self.released.insert((number, revision, previous));
+        let hosts = state.hosts();
+        let labels = |n: usize| (self.nodes[n].id.clone(), labels(n));
+        let waves = waves(&(0..HOSTS).map(labels).collect(), &policy.steps);
+        let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
+        let version = state.rollout.as_ref().map_or(0, |(version, _)| version + 1_000);
+        self.write(|state| {
+            state.releases.insert(number, sign(&release, b"ours", b"ours"));
+            state.rollout = Some((version, rollout));
+        });
+    }
+
+    fn trouble(&mut self) {
+        let n = self.dice.roll(HOSTS as u64) as usize;
+        match self.dice.roll(12) {
+            0..=3 => self.nodes[n].is_up = !self.nodes[n].is_up,
+            4..=6 => self.nodes[n].is_cut_off = !self.nodes[n].is_cut_off,
+            7 => self.backup = self.state(),
+            8 if self.dice.roll(4) == 0 => {
+                // Leases go on from where they were; revisions count on from there, too.
+                self.restored += 1;
+                let mut state = State::clone(&self.backup);
+                let now = self.now;
+                state.leases.values_mut().for_each(|until| *until = now + LEASE);
+                self.history = vec![Arc::new(state)];
+                self.nodes.iter_mut().for_each(|node| node.seen = 0);
+                self.drivers = vec![None; DRIVERS];
+            }
+            9 => {
+                // A stranger who can write to the store and has no key.
+                let number = self.nodes[n].memory.highest + 1 + self.dice.roll(3);
+                let evil = (Digest::of(b"evil"), None);
+                let forged = Release::new(number, evil, ("op", ""), 0, Policy::default());
+                let said = if self.dice.roll(2) == 0 { b"theirs" } else { &b"ours"[..] };
+                let (id, bytes) = (self.nodes[n].id.clone(), sign(&forged, b"theirs", said));
+                self.write(|state| {
+                    state.releases.entry(number).or_insert(bytes);
+                    state.assigned.insert(id, Assignment { release: number, back: false });
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// - `once`: no copy runs on two hosts whose leases hold.
+    fn check(&mut self) {
+        let state = self.state();
+        let mut running: BTreeMap<&(String, u32), Vec<&HostId>> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| node.is_up) {
+            let holds = |(app, slot): &&(String, u32)| {
+                state.claims.iter().any(|c| (&c.host, &c.app, c.slot) == (&node.id, app, *slot))
+            };
+            for copy in node.runs.iter().filter(holds) {
+                running.entry(copy).or_default().push(&node.id);
+            }
+        }
+        let twice = running.into_iter().filter(|(_, hosts)| hosts.len() > 1);
+        let twice: Vec<String> = twice.map(|(copy, hosts)| format!("once: {copy:?} on {hosts:?}")).collect();
+        self.wrong.extend(twice);
+    }
+
+    fn event(&mut self, with_trouble: bool) {
+        // Without trouble no lease runs out.
+        self.now += self.dice.roll(if with_trouble { 4 } else { 2 });
+        self.expire();
+        match self.dice.roll(20) {
+            0 if with_trouble => self.trouble(),
+            1 => self.release_sometimes(with_trouble),
+            2..=5 => {
+                let n = self.dice.roll(DRIVERS as u64) as usize;
+                self.drive(n);
+            }
+            _ => {
+                let n = self.dice.roll(HOSTS as u64) as usize;
+                self.agent(n);
+            }
+        }
+        self.check();
+    }
+
+    fn release_sometimes(&mut self, with_trouble: bool) {
+        if with_trouble && self.dice.roll(3) == 0 {
+            self.release();
+        }
+    }
+
+    /// Faults stop: a last good release reaches every host, and every copy runs once.
+    fn settle(&mut self) {
+        for node in &mut self.nodes {
+            (node.is_up, node.is_cut_off) = (true, false);
+        }
+        let run = |world: &mut World| (0..6_000).for_each(|_| world.event(false));
+        run(self);
+        let state = self.state();
+        if let Some((_, rollout)) = state.rollout.as_ref().filter(|(_, rollout)| !rollout.is_over()) {
+            self.wrong.push(format!("rest: the rollout does not end: {rollout:?}"));
+        }
+        self.bad.clear();
+        self.release();
+        let made = self.made;
+        self.bad.clear();
+        run(self);
+        let state = self.state();
+        let last = Digest::of(&made.to_le_bytes());
+        for node in &self.nodes {
+            if node.memory.applied.map(|applied| applied.revision) != Some(last) {
+                let report = state.reports.get(&node.id);
+                let rollout = &state.rollout;
+                let text = format!("{:?} {report:?} {rollout:?}", node.memory);
+                self.wrong.push(format!("rest: {} has not the last revision: {text}", node.id));
+            }
+        }
+        let copies: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
+        if copies != 12 || placement::holders(&state.claims).len() != 12 {
+            self.wrong.push(format!("rest: {copies} of 12 copies run"));
+        }
+    }
+}
+
+#[test]
+fn hosts_and_drivers_keep_their_promises() {
+    let events = variable("WARREN_EVENTS", 20_000);
+    let (first, mut totals) = (seed(), [0; 3]);
+    for run in 0..4 {
+        let mut world = World::new(first + run);
+        for _ in 0..events / 4 {
+            world.event(true);
+            assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
+        }
+        world.settle();
+        assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
+        for (total, n) in totals.iter_mut().zip([world.finished, world.went_back, world.restored]) {
+            *total += n;
+        }
+    }
+    println!("{} rollouts finished, {} went back, {} restores of the store", totals[0], totals[1], totals[2]);
+    assert!(totals[0] > 0 && (totals[1] > 0 || events < 20_000), "dice that try nothing: {totals:?}");
+}
