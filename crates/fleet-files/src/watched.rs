@@ -1,6 +1,7 @@
 //! One configuration over time: which of its files changed since it was last evaluated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
@@ -33,8 +34,8 @@ pub struct Files {
     seen: Observation,
     watch: Option<Inotify>,
     watched: BTreeMap<WatchId, PathBuf>,
-    /// The directories that are watched.
-    directories: BTreeSet<PathBuf>,
+    /// The directories that are watched, with device and inode: a link on the way can lead to another one.
+    directories: BTreeMap<PathBuf, (u64, u64)>,
     /// A watch could not be placed or ended: everything is looked at.
     is_blind: bool,
 }
@@ -48,7 +49,7 @@ impl Files {
             seen: Observation::default(),
             watch: if watched { Inotify::new().ok() } else { None },
             watched: BTreeMap::new(),
-            directories: BTreeSet::new(),
+            directories: BTreeMap::new(),
             is_blind: false,
         }
     }
@@ -92,7 +93,7 @@ impl Files {
         seen.directories.sort();
         seen.directories.dedup();
         for directory in &seen.directories {
-            let is_new = !self.directories.contains(directory);
+            let is_new = !self.directories.contains_key(directory);
             self.watch_directory(directory);
             // It may have changed between the reading and the watch.
             self.is_blind |= is_new && self.watch.is_some();
@@ -103,11 +104,13 @@ impl Files {
 
     fn watch_directory(&mut self, directory: &Path) {
         let Some(watch) = &self.watch else { return };
-        if !self.directories.contains(directory)
+        // Looked at before it is watched: if it is another one by then, that is seen the next time.
+        if !self.directories.contains_key(directory)
+            && let Some(place) = place(directory)
             && let Ok(id) = watch.add(directory, WatchFor::Edits)
         {
             self.watched.insert(id, directory.to_owned());
-            self.directories.insert(directory.to_owned());
+            self.directories.insert(directory.to_owned(), place);
         }
     }
 
@@ -190,7 +193,16 @@ impl Files {
         let mut events = Vec::new();
         let mut lost = !matches!(watch.drain(&mut events), Ok(false));
         // A directory that was not there when it was to be watched.
-        lost |= !self.directories.contains(&self.directory) && self.directory.is_dir();
+        lost |= !self.directories.contains_key(&self.directory) && self.directory.is_dir();
+        // Nobody tells that a link leads elsewhere: `current` of a deployment.
+        let moved = self.directories.iter().filter(|(path, old)| place(path) != Some(**old));
+        let moved: Vec<PathBuf> = moved.map(|(path, _)| path.clone()).collect();
+        for path in moved {
+            lost = true;
+            self.directories.remove(&path);
+            self.watched.retain(|_, watched| *watched != path);
+            self.watch_directory(&path);
+        }
         for event in events {
             let Some(directory) = self.watched.get(&event.watch) else { continue };
             lost |= event.name.is_empty();
@@ -204,6 +216,11 @@ impl Files {
         }
         (touched, lost)
     }
+}
+
+/// Device and inode of a directory.
+fn place(directory: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(directory).ok().map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(test)]
@@ -252,6 +269,35 @@ mod tests {
         files.changes(false);
         fs::remove_file(scratch.0.join("more/named")).expect("removed");
         assert!(files.changes(false).others);
+    }
+
+    #[test]
+    fn a_link_that_leads_to_another_directory_is_seen() {
+        let scratch = scratch("switched");
+        scratch.write("first.conf", "x");
+        for (release, text) in [("r1", "one"), ("r2", "two")] {
+            fs::create_dir(scratch.path(release)).expect("it can be made");
+            scratch.write(&format!("{release}/a.conf"), text);
+        }
+        fs::remove_dir(scratch.path("more")).expect("it is empty");
+        let lead = |to: &str| {
+            let new = scratch.path("new");
+            std::os::unix::fs::symlink(to, &new).expect("a link");
+            fs::rename(new, scratch.path("more")).expect("renamed");
+        };
+        lead("r1");
+        let mut files = Files::new(scratch.0.clone(), true);
+        assert_eq!(evaluate(&mut files), ["x", "one"]);
+        files.changes(false);
+        for (to, text) in [("r2", "two"), ("r1", "one"), ("r2", "two")] {
+            lead(to);
+            let changes = files.changes(false);
+            let texts = changes.modified.iter().map(|s| String::from_utf8_lossy(&s.text).into_owned());
+            assert_eq!(texts.collect::<Vec<_>>(), [text]);
+            assert!(files.changes(false).is_empty());
+        }
+        scratch.write("r2/a.conf", "edited");
+        assert_eq!(files.changes(false).modified.len(), 1);
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn takes(kind: Kind) -> String {
         Kind::Any => "any value".to_owned(),
         Kind::Text => "a text".to_owned(),
         Kind::Number | Kind::Integer => "a number".to_owned(),
+        Kind::Count => "a number from 0 to 10,000".to_owned(),
         Kind::Boolean => "true or false".to_owned(),
         Kind::Array => "an array".to_owned(),
         Kind::Dictionary => "a dictionary".to_owned(),
