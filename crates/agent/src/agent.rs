@@ -25,6 +25,7 @@ use crate::manager::Manager;
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
+use crate::site::read_claim;
 use crate::store::{Compare, Fault, Store, Write};
 
 /// How often the manager is asked how it is.
@@ -39,6 +40,9 @@ const REST_MAX: Duration = Duration::from_secs(30);
 
 /// How long a drain command may take.
 const DRAIN_MAX: Duration = Duration::from_secs(300);
+
+/// The file of the manager's rules that includes those of many hosts.
+const INCLUDED_AS: &str = "00-hosts.conf";
 
 /// What a watch tells: that something changed. It is read again, so that nothing is missed however often watches end.
 struct Poke;
@@ -75,7 +79,31 @@ pub fn run(settings: Settings) -> Result<(), String> {
     agent.watch(keys::CURRENT.to_owned(), false, &poke)?;
     agent.watch(keys::HOSTS.to_owned(), true, &poke)?;
     agent.watch(keys::CLAIMS.to_owned(), true, &poke)?;
+    // A store that is away keeps no host from starting.
+    notify("READY=1\n");
     agent.serve(&pokes)
+}
+
+/// Lays out the state directory, and has the manager's rules include what will be in it.
+///
+/// # Errors
+/// As the file system says.
+pub fn prepare(settings: &Settings, rules: &std::path::Path) -> Result<(), String> {
+    let text = Disk::open(&settings.state)?.include();
+    let path = rules.join(INCLUDED_AS);
+    let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
+    std::fs::create_dir_all(rules).map_err(wrong)?;
+    if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    std::fs::write(&path, text).map_err(wrong)
+}
+
+/// Tells the manager something of this service.
+fn notify(state: &str) {
+    if let Err(e) = warren_sys::notify::send(state, &[]) {
+        tell!("NOTIFY_SOCKET: {e}");
+    }
 }
 
 /// Facts that the kernel tells.
@@ -294,6 +322,14 @@ impl Agent {
         kept.is_ok()
     }
 
+    /// Goes on with what an agent before did not end: copies that moved when it was killed.
+    fn go_on(&mut self) {
+        let Some(applied) = self.kept.memory.applied.filter(|_| self.kept.todo.is_some()) else { return };
+        if let Err(why) = self.put_in_force(applied.revision) {
+            tell!("{why}");
+        }
+    }
+
     /// Reads what is assigned, and does it.
     fn look(&mut self) {
         let result = self.assigned();
@@ -301,7 +337,10 @@ impl Agent {
         let decision = decide(&self.kept.memory, assigned, release);
         let outcome = match decision {
             Decision::Unassigned => None,
-            Decision::Rest => Some(Outcome::Applied),
+            Decision::Rest => {
+                self.go_on();
+                Some(Outcome::Applied)
+            }
             Decision::Failed(why) => Some(Outcome::Failed(why)),
             Decision::Refuse(why) => {
                 let outcome = Outcome::Refused(why.to_string());
@@ -378,6 +417,8 @@ impl Agent {
     }
 
     fn failed(&mut self, what: Applied, why: String) -> Outcome {
+        // A report of a fault in rules has lines and columns; here it is one line.
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
         tell!("release {} did not do: {why}", what.assignment.release);
         self.kept.memory.failed(what, why.clone());
         self.write_down();
@@ -409,22 +450,51 @@ impl Agent {
 
     /// Has the manager take rules. If it does not, those of before lie there again.
     fn put_in_force(&mut self, revision: Digest) -> Result<(), String> {
+        let pending = self.kept.todo.clone();
+        self.lay_out(revision)?;
+        let difference = self.manager.difference().and_then(|difference| {
+            self.kept.todo = Some(self.kept.todo.take().unwrap_or_default().and(difference));
+            // What is not written down is forgotten by one that is killed.
+            self.disk.keep(&self.kept)?;
+            self.drain("drain")?;
+            self.manager.reload()
+        });
+        if let Err(why) = difference {
+            match self.kept.memory.applied {
+                Some(before) => self.lay_out(before.revision)?,
+                None => self.disk.switch(None)?,
+            }
+            self.kept.todo = pending;
+            self.carry_out();
+            return Err(why);
+        }
+        self.carry_out();
+        self.drain("undrain")
+    }
+
+    /// Does what the rules in force still ask for.
+    fn carry_out(&mut self) {
+        let Some(mut todo) = self.kept.todo.take() else {
+            self.write_down();
+            return;
+        };
+        let (disk, kept) = (&self.disk, &mut self.kept);
+        self.manager.carry_out(&mut todo, |left| {
+            kept.todo = Some(left.clone());
+            if let Err(why) = disk.keep(kept) {
+                tell!("{why}");
+            }
+        });
+        self.kept.todo = None;
+        self.write_down();
+    }
+
+    /// Lays rules out for the manager, with what they know of this host.
+    fn lay_out(&mut self, revision: Digest) -> Result<(), String> {
         let files = self.disk.files(revision)?;
-        let before = self.disk.current();
         self.has_copies = rules::may_have_copies(&files);
         self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.copies))?;
-        self.drain("drain")?;
-        self.disk.switch(Some(revision))?;
-        let applied = self.manager.apply();
-        if applied.is_err() {
-            self.disk.switch(before)?;
-            if let Some(files) = before.and_then(|revision| self.disk.files(revision).ok()) {
-                self.has_copies = rules::may_have_copies(&files);
-                self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.copies))?;
-            }
-        }
-        self.drain("undrain")?;
-        applied.map(|_| ())
+        self.disk.switch(Some(revision))
     }
 
     /// Runs the drain command of the settings.
@@ -472,11 +542,7 @@ impl Agent {
             Some((id, Place { capacity: facts.capacity, labels: facts.labels }))
         };
         let places = hosts.iter().filter_map(place).collect();
-        let claim = |value: &crate::store::Value| {
-            let (host, app, slot) = keys::claimed(&value.key)?;
-            Some(Claim { app: app.to_owned(), slot, created: value.created, host })
-        };
-        let claims: Vec<Claim> = claims.iter().filter_map(claim).collect();
+        let claims: Vec<Claim> = claims.iter().filter_map(read_claim).collect();
         let moves = placement::moves(&self.id, &apps, &places, &claims);
         let mut held = placement::held(&self.id, &claims);
         for (app, slot) in &moves.give_up {

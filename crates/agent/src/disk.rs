@@ -17,7 +17,11 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::Memory;
 use warren_hosts::revision::{CHUNK_BYTES_MAX, Files};
 
+use crate::manager::Todo;
 use crate::rules;
+
+/// The directory of rules before the first release: it is empty.
+const NONE: &str = "none";
 
 /// What is written to `memory`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +33,8 @@ pub struct Kept {
     pub lease: i64,
     /// What its registration said last: which machine of this name wrote it.
     pub instance: Option<Digest>,
+    /// What the rules in force still ask for.
+    pub todo: Option<Todo>,
 }
 
 /// The state directory.
@@ -44,8 +50,26 @@ impl Disk {
     /// As the file system says, with the path.
     pub fn open(directory: &Path) -> Result<Disk, String> {
         let disk = Disk { directory: directory.to_owned() };
-        fs::create_dir_all(disk.path("revisions")).map_err(|e| disk.wrong("revisions", &e))?;
+        let none = format!("revisions/{NONE}");
+        fs::create_dir_all(disk.path(&none)).map_err(|e| disk.wrong(&none, &e))?;
+        // What the manager's rules include is there before the first release.
+        if fs::symlink_metadata(disk.path("current")).is_err() {
+            disk.switch(None)?;
+        }
+        if fs::symlink_metadata(disk.path("machine.conf")).is_err() {
+            disk.write_prelude("")?;
+        }
         Ok(disk)
+    }
+
+    /// The rules that have the manager read those of this directory.
+    pub fn include(&self) -> String {
+        let path = |name| self.path(name).display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+        format!(
+            "// Rules of many hosts: warren-agent(8) keeps them.\ninclude \"{}\"\ninclude_recursive \"{}\"\n",
+            path("machine.conf"),
+            path("current")
+        )
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -156,14 +180,9 @@ impl Disk {
         let (new, current) = (self.path(".current.new"), self.path("current"));
         let switch = || {
             let _ = fs::remove_file(&new);
-            match revision {
-                Some(revision) => {
-                    std::os::unix::fs::symlink(format!("revisions/{revision}"), &new)?;
-                    fs::rename(&new, &current)?;
-                }
-                None if fs::symlink_metadata(&current).is_ok() => fs::remove_file(&current)?,
-                None => {}
-            }
+            let name = revision.map_or_else(|| NONE.to_owned(), |revision| revision.to_string());
+            std::os::unix::fs::symlink(format!("revisions/{name}"), &new)?;
+            fs::rename(&new, &current)?;
             fs::File::open(&self.directory)?.sync_all()
         };
         switch().map_err(|e| self.wrong("current", &e))

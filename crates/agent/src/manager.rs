@@ -9,9 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
 use warren_wire::control::{
-    Call, FileText, JobType, Jobs, ReloadAnswer, ReloadConfiguration, Reply, Totals, Why, WhyStep,
+    Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals, Why, WhyStep,
     write_request,
 };
 use warren_wire::frame;
@@ -21,6 +22,9 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How long an answer may take. Jobs are waited for one batch after another, and each may take its own time.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Units of one request.
+const JOBS_AT_ONCE: usize = 1000;
 
 /// The manager of this host.
 #[derive(Clone, Debug)]
@@ -38,6 +42,38 @@ pub struct Health {
     pub failed: u32,
     /// Root causes.
     pub causes: Vec<Cause>,
+}
+
+/// What a change of rules asks for besides being put into force, as far as it is not done yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Todo {
+    /// Units that no rule makes any more.
+    stop: BTreeSet<String>,
+    /// Units that run by settings of before.
+    restart: BTreeSet<String>,
+    /// Those of them that are being restarted, with the time at which each came up before.
+    at_work: BTreeMap<String, Option<u64>>,
+    /// Units with another file than before.
+    changed: BTreeSet<String>,
+    /// Targets that want new units.
+    start: BTreeSet<String>,
+}
+
+impl Todo {
+    /// Both together: one was not done when the other came.
+    pub fn and(mut self, other: Todo) -> Todo {
+        self.stop.extend(other.stop);
+        self.restart.extend(other.restart);
+        self.at_work.extend(other.at_work);
+        self.changed.extend(other.changed);
+        self.start.extend(other.start);
+        self
+    }
+}
+
+fn rules_only() -> ReloadConfiguration {
+    ReloadConfiguration { rules_only: true, ..ReloadConfiguration::default() }
 }
 
 impl Manager {
@@ -84,48 +120,86 @@ impl Manager {
         Ok(last)
     }
 
-    /// Puts the rules into force that lie on the disk: what is gone is stopped, what changed is restarted, so many at a
-    /// time, and the targets are started that want what is new.
+    /// What the rules that lie on the disk ask for, without putting them into force.
+    ///
+    /// # Errors
+    /// The rules have faults, or the manager does not answer.
+    pub fn difference(&self) -> Result<Todo, String> {
+        let reload = ReloadConfiguration { dry_run: true, texts: true, ..rules_only() };
+        let answer = self.call(&reload)?;
+        let units = |list: Vec<String>| list.into_iter().filter(|name| !name.contains('/')).collect();
+        let added: BTreeSet<&str> = answer.added.iter().map(|name| &**name).collect();
+        let new = answer.texts.iter().filter(|text| added.contains(&*text.path));
+        Ok(Todo {
+            start: new.flat_map(targets).collect(),
+            stop: units(answer.removed),
+            restart: units(answer.needs_restart),
+            changed: units(answer.changed),
+            at_work: BTreeMap::new(),
+        })
+    }
+
+    /// Puts the rules into force that lie on the disk. No unit is started or stopped by that.
     ///
     /// # Errors
     /// The rules have faults, or the manager does not take them; nothing has changed then.
-    pub fn apply(&self) -> Result<ReloadAnswer, String> {
-        let answer = self.call(&ReloadConfiguration {
-            rules_only: true,
-            texts: true,
-            ..ReloadConfiguration::default()
-        })?;
-        let units = |list: &[String]| -> Vec<String> {
-            list.iter().filter(|name| !name.contains('/')).cloned().collect()
-        };
-        self.jobs(units(&answer.removed), JobType::Stop, usize::MAX);
-        self.jobs(units(&answer.needs_restart), JobType::TryRestart, self.restarts);
-        let added: BTreeSet<&str> = answer.added.iter().map(|name| &**name).collect();
-        let new = answer.texts.iter().filter(|text| added.contains(&*text.path));
-        let targets: BTreeSet<String> = new.flat_map(targets).collect();
-        let active = self.active(&targets);
-        self.jobs(active, JobType::Start, usize::MAX);
-        Ok(answer)
+    pub fn reload(&self) -> Result<(), String> {
+        self.call(&rules_only()).map(|_| ())
     }
 
-    /// Those of these units that are up.
-    fn active(&self, names: &BTreeSet<String>) -> Vec<String> {
-        if names.is_empty() {
-            return Vec::new();
+    /// Does what is to do: what is gone is stopped, what changed is restarted, so many at a time, what changed and had
+    /// failed gets another try, and the targets are started that want what is new. `keep` writes down what is left, so
+    /// that whoever goes on after a kill restarts nothing twice.
+    pub fn carry_out(&self, todo: &mut Todo, mut keep: impl FnMut(&Todo)) {
+        let jobs = |units: Vec<String>, job_type| self.jobs(&units, job_type);
+        jobs(std::mem::take(&mut todo.stop).into_iter().collect(), JobType::Stop);
+        for (unit, since) in std::mem::take(&mut todo.at_work) {
+            if self.active_since(&unit) == since {
+                todo.restart.insert(unit);
+            }
         }
-        use warren_wire::control::{List, Texts};
-        let list = List {
-            patterns: Texts(names.iter().cloned().collect()),
-            state: Texts(vec!["active".to_owned()]),
-            ..List::default()
-        };
+        while !todo.restart.is_empty() {
+            let some: Vec<String> = todo.restart.iter().take(self.restarts.max(1)).cloned().collect();
+            for unit in &some {
+                todo.restart.remove(unit);
+                todo.at_work.insert(unit.clone(), self.active_since(unit));
+            }
+            keep(todo);
+            jobs(some, JobType::TryRestart);
+            todo.at_work.clear();
+        }
+        keep(todo);
+        let failed = self.list(Texts(Vec::new()), "failed");
+        let again: Vec<String> = failed.into_iter().filter(|unit| todo.changed.contains(unit)).collect();
+        for unit in &again {
+            // Limits of starts are those of the file that is gone.
+            let _ = self.call(&Clear { unit: Some(unit.clone()) });
+        }
+        jobs(again, JobType::Start);
+        todo.changed.clear();
+        let targets: Vec<String> = std::mem::take(&mut todo.start).into_iter().collect();
+        if !targets.is_empty() {
+            jobs(self.list(Texts(targets), "active"), JobType::Start);
+        }
+        keep(todo);
+    }
+
+    /// When a unit came up the last time; none if it is not there.
+    fn active_since(&self, unit: &str) -> Option<u64> {
+        let status = Status { unit: Some(unit.to_owned()), ..Status::default() };
+        self.call(&status).ok()?.active_since
+    }
+
+    /// Units in a state, of those whose names match one of these patterns, or of all.
+    fn list(&self, patterns: Texts, state: &str) -> Vec<String> {
+        let list = List { patterns, state: Texts(vec![state.to_owned()]), ..List::default() };
         let answer = self.call(&list).unwrap_or_default();
         answer.units.into_iter().map(|row| row.name).collect()
     }
 
-    /// Has units do a job, so many at a time. What becomes of each shows in the manager's health.
-    fn jobs(&self, units: Vec<String>, job_type: JobType, at_once: usize) {
-        for some in units.chunks(at_once.clamp(1, 1000)) {
+    /// Has units do a job. What becomes of each shows in the manager's health.
+    fn jobs(&self, units: &[String], job_type: JobType) {
+        for some in units.chunks(JOBS_AT_ONCE) {
             let jobs = Jobs { units: some.to_vec(), job_type: Some(job_type.clone()), ..Jobs::default() };
             if let Err(why) = self.ask(&jobs, true, |_| {}) {
                 warren_sys::tell!("a job of {} units: {why}", some.len());
@@ -176,7 +250,11 @@ fn app(step: &WhyStep) -> String {
     let target = step.made_by.iter().find_map(|origin| origin.target.as_ref());
     let unit = &step.row.name;
     match (target, unit.split_once('@')) {
-        (Some(target), _) => target.name.clone(),
+        // `Container 'shop'`
+        (Some(target), _) => {
+            let quoted = target.name.split_once(" '").and_then(|(_, name)| name.strip_suffix('\''));
+            quoted.unwrap_or(&target.name).to_owned()
+        }
         (None, Some((template, _))) => template.to_owned(),
         (None, None) => unit.rsplit_once('.').map_or(unit.clone(), |(name, _)| name.to_owned()),
     }
@@ -196,6 +274,15 @@ fn targets(text: &FileText) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_done_is_done_with_what_came_after() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let one = Todo { stop: names(&["a"]), restart: names(&["b"]), ..Todo::default() };
+        let two = Todo { restart: names(&["b", "c"]), start: names(&["t"]), ..Todo::default() };
+        let both = one.and(two);
+        assert_eq!((both.stop, both.restart, both.start), (names(&["a"]), names(&["b", "c"]), names(&["t"])));
+    }
 
     #[test]
     fn targets_that_want_a_new_unit_are_read_from_its_file() {

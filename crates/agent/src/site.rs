@@ -11,9 +11,8 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, effective};
 use warren_hosts::host::{Host, Registration, Report};
 use warren_hosts::keys;
-use warren_hosts::machine::Copies;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{Claim, held};
+use warren_hosts::placement::Claim;
 use warren_hosts::release::{Release, Signed};
 use warren_hosts::revision::{Cut, Files, Manifest};
 use warren_hosts::rollout::Rollout;
@@ -45,6 +44,12 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
 /// µs since 1970.
 pub fn now() -> u64 {
     warren_sys::time::realtime_ns() / 1000
+}
+
+/// The claim that a key says.
+pub(crate) fn read_claim(value: &Value) -> Option<Claim> {
+    let (host, app, slot) = keys::claimed(&value.key)?;
+    Some(Claim { app: app.to_owned(), slot, created: value.created, host })
 }
 
 impl Site {
@@ -102,18 +107,13 @@ impl Site {
         Ok(self.store.get(keys::CURRENT)?.as_ref().and_then(read))
     }
 
-    /// Copies that each host holds.
+    /// All claims of copies.
     ///
     /// # Errors
     /// See [`Fault`].
-    pub fn copies(&self, hosts: &BTreeMap<HostId, Host>) -> Result<BTreeMap<HostId, Copies>, Fault> {
+    pub fn claims(&self) -> Result<Vec<Claim>, Fault> {
         let (_, claims) = self.store.list(keys::CLAIMS)?;
-        let claim = |value: &Value| {
-            let (host, app, slot) = keys::claimed(&value.key)?;
-            Some(Claim { app: app.to_owned(), slot, created: value.created, host })
-        };
-        let claims: Vec<Claim> = claims.iter().filter_map(claim).collect();
-        Ok(hosts.keys().map(|id| (id.clone(), held(id, &claims))).collect())
+        Ok(claims.iter().filter_map(read_claim).collect())
     }
 
     /// All revisions, the newest first.

@@ -2,12 +2,18 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Device, inode, size and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 7]);
 
 impl Identity {
+    /// Of what is there; none if nothing is.
+    pub(crate) fn at(path: &Path) -> Option<Identity> {
+        std::fs::metadata(path).ok().map(|m| Identity::of(&m))
+    }
+
     pub(crate) fn of(m: &Metadata) -> Identity {
         Identity([
             m.dev(),

@@ -35,6 +35,8 @@ pub(crate) struct Observation {
     pub files: BTreeMap<PathBuf, SourceFile>,
     pub patterns: Vec<(IncludeRequest, Vec<PathBuf>)>,
     pub directories: Vec<PathBuf>,
+    /// What was asked for in vain, and what was there instead.
+    pub refused: Vec<(PathBuf, Option<Identity>)>,
 }
 
 /// Takes a line that a configuration logs.
@@ -150,7 +152,7 @@ pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFil
 
 impl Reading<'_> {
     fn file(&mut self, path: &Path) -> Result<Source, String> {
-        let one = read(path, self.before.get(path))?;
+        let one = read(path, self.before.get(path)).inspect_err(|_| self.note_refused(path.to_owned()))?;
         self.bytes += one.source.text.len() as u64;
         if self.bytes > ALL_BYTES_MAX {
             return Err(format!("all files together are larger than {ALL_BYTES_MAX} bytes"));
@@ -159,6 +161,21 @@ impl Reading<'_> {
         self.seen.directories.extend(path.parent().map(Path::to_path_buf));
         self.seen.files.insert(path.to_owned(), one);
         Ok(source)
+    }
+
+    /// Notes what a request that failed was for: the evaluation is to be tried again when that changes.
+    fn refused(&mut self, include: &Include) {
+        let paths: Vec<PathBuf> = match IncludeRequest::of(include) {
+            Ok(IncludeRequest::Path(path)) => vec![find::fixed_part(&path)],
+            Ok(IncludeRequest::Below(directory, _)) => vec![directory],
+            Err(_) => self.search.iter().map(|directory| directory.join(&include.path)).collect(),
+        };
+        paths.into_iter().for_each(|path| self.note_refused(path));
+    }
+
+    fn note_refused(&mut self, path: PathBuf) {
+        let identity = Identity::at(&path);
+        self.seen.refused.push((path, identity));
     }
 
     fn files(&mut self, asked: IncludeRequest) -> Result<Vec<Source>, String> {
@@ -171,6 +188,35 @@ impl Reading<'_> {
 
 impl Outside for Reading<'_> {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        let found = self.included(include);
+        if found.is_err() {
+            self.refused(include);
+        }
+        found
+    }
+
+    fn data(&mut self, include: &Include) -> Result<Data, String> {
+        let found = match IncludeRequest::of(include)? {
+            IncludeRequest::Path(path) => self.file(&path).and_then(|source| crate::data::parse(&source)),
+            IncludeRequest::Below(..) => Err("an inventory is one file".to_owned()),
+        };
+        if found.is_err() {
+            self.refused(include);
+        }
+        found
+    }
+
+    fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
+        (self.log)(&format!("{facility}: {}", String::from_utf8_lossy(text)));
+    }
+
+    fn now(&self) -> f64 {
+        (warren_sys::time::realtime_ns() / 1_000_000_000) as f64
+    }
+}
+
+impl Reading<'_> {
+    fn included(&mut self, include: &Include) -> Result<Vec<Source>, String> {
         if include.kind == IncludeKind::Search {
             let mut places = self.search.iter().map(|directory| directory.join(&include.path));
             if let Some(path) = places.find(|path| path.symlink_metadata().is_ok()) {
@@ -199,20 +245,6 @@ impl Outside for Reading<'_> {
         }
     }
 
-    fn data(&mut self, include: &Include) -> Result<Data, String> {
-        match IncludeRequest::of(include)? {
-            IncludeRequest::Path(path) => crate::data::parse(&self.file(&path)?),
-            IncludeRequest::Below(..) => Err("an inventory is one file".to_owned()),
-        }
-    }
-
-    fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
-        (self.log)(&format!("{facility}: {}", String::from_utf8_lossy(text)));
-    }
-
-    fn now(&self) -> f64 {
-        (warren_sys::time::realtime_ns() / 1_000_000_000) as f64
-    }
 }
 
 /// The host on which a configuration is read.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use warren_fleet::Source;
 use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 
+use crate::identity::Identity;
 use crate::reading::{Log, Observation, Reading, read};
 
 /// What became of the files of a configuration.
@@ -118,11 +119,13 @@ impl Files {
     /// watched, every file is looked at.
     pub fn changes(&mut self, full: bool) -> Changes {
         let (touched, all) = self.touched();
-        let all = all || full || std::mem::take(&mut self.is_blind) || self.watch.is_none();
+        let is_other = |(path, then): &(PathBuf, Option<Identity>)| Identity::at(path) != *then;
+        let is_refused_other = self.seen.refused.iter().any(is_other);
+        let all = all || is_refused_other || full || std::mem::take(&mut self.is_blind) || self.watch.is_none();
         if !all && touched.is_empty() {
             return Changes::default();
         }
-        let mut changes = Changes::default();
+        let mut changes = Changes { others: is_refused_other, ..Changes::default() };
         let known: Vec<PathBuf> = match all {
             true => self.seen.files.keys().cloned().collect(),
             false => touched.iter().filter(|p| self.seen.files.contains_key(*p)).cloned().collect(),
@@ -269,6 +272,46 @@ mod tests {
         files.changes(false);
         fs::remove_file(scratch.0.join("more/named")).expect("removed");
         assert!(files.changes(false).others);
+    }
+
+    /// Whether a configuration that includes this can be read; later changes are heard of.
+    fn can_include(files: &mut Files, path: &str) -> bool {
+        let from = files.root().path.to_string();
+        let kind = warren_fleet::ast::IncludeKind::Relative;
+        let include = |path: &str| {
+            let (from, path) = (from.clone(), path.to_owned());
+            warren_fleet::outside::Include { kind, from, path, pattern: None }
+        };
+        let found = files.read(&mut |_| {}, |mut reading| {
+            reading.include(&include("*.conf")).and_then(|_| reading.include(&include(path)))
+        });
+        files.changes(false);
+        assert!(files.changes(false).is_empty());
+        found.is_ok()
+    }
+
+    #[test]
+    fn what_was_asked_for_in_vain_is_waited_for() {
+        for watched in [true, false] {
+            let scratch = scratch("vain");
+            fs::create_dir(scratch.path("rules")).expect("it can be made");
+            let mut files = Files::new(scratch.path("rules"), watched);
+            assert!(!can_include(&mut files, "../more/a.conf"));
+            scratch.write("more/a.conf", "a");
+            assert!(files.changes(false).others);
+            assert!(can_include(&mut files, "../more/a.conf"));
+            assert!(!can_include(&mut files, "../later/*.conf"));
+            fs::create_dir(scratch.path("later")).expect("it can be made");
+            assert!(files.changes(false).others);
+            // Too large to be read, then not.
+            let large = fs::File::create(scratch.path("more/b.conf")).expect("made");
+            for path in ["../more/b.conf", "../more/b*.conf"] {
+                large.set_len(crate::FILE_BYTES_MAX + 1).expect("sparse");
+                assert!(!can_include(&mut files, path));
+                large.set_len(1).expect("cut");
+                assert!(files.changes(false).others);
+            }
+        }
     }
 
     #[test]

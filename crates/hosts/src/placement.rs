@@ -92,6 +92,27 @@ pub fn moves(
     out
 }
 
+/// The copies that each host will run once all have claimed and given up what is theirs.
+pub fn settled(
+    apps: &[Replicated],
+    places: &BTreeMap<HostId, Place>,
+    claims: &[Claim],
+) -> BTreeMap<HostId, BTreeMap<String, Vec<u32>>> {
+    let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
+    let stays = |claim: &&Claim| wanted.get(&*claim.app).is_some_and(|replicas| claim.slot < *replicas);
+    let claims: Vec<Claim> = claims.iter().filter(stays).cloned().collect();
+    let holders = holders(&claims);
+    let new = Free::new(apps, places, &holders).share(apps);
+    let new = new.into_iter().flat_map(|(host, slots)| slots.into_iter().map(move |slot| (host.clone(), slot)));
+    let kept = holders.iter().map(|((app, slot), host)| ((*host).clone(), ((*app).to_owned(), *slot)));
+    let mut out: BTreeMap<HostId, BTreeMap<String, Vec<u32>>> = BTreeMap::new();
+    for (host, (app, slot)) in kept.chain(new) {
+        out.entry(host).or_default().entry(app).or_default().push(slot);
+    }
+    out.values_mut().flat_map(BTreeMap::values_mut).for_each(|slots| slots.sort_unstable());
+    out
+}
+
 /// How full hosts are while free copies are shared out.
 struct Free<'a> {
     places: &'a BTreeMap<HostId, Place>,

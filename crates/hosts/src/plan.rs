@@ -77,17 +77,28 @@ pub struct Plan {
     pub evaluations: usize,
 }
 
+/// A host as rules see it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Planned {
+    /// What it is.
+    pub facts: Facts,
+    /// Copies that it runs now.
+    pub now: Copies,
+    /// Copies that it will run.
+    pub then: Copies,
+}
+
 /// Compares two revisions over hosts, in so many threads.
 pub fn plan(
     before: Option<&dyn Rules>,
     after: &dyn Rules,
-    hosts: &BTreeMap<HostId, (Facts, Copies)>,
+    hosts: &BTreeMap<HostId, Planned>,
     threads: usize,
 ) -> Plan {
     let mut alike: BTreeMap<(Option<String>, String), Vec<HostId>> = BTreeMap::new();
-    for (id, (facts, copies)) in hosts {
-        let old = before.map(|rules| rules.named().prelude(facts, copies));
-        let new = after.named().prelude(facts, copies);
+    for (id, host) in hosts {
+        let old = before.map(|rules| rules.named().prelude(&host.facts, &host.now));
+        let new = after.named().prelude(&host.facts, &host.then);
         alike.entry((old, new)).or_default().push(id.clone());
     }
     let alike: Vec<_> = alike.into_iter().collect();
@@ -117,7 +128,9 @@ fn compare(
     new: &str,
 ) -> Result<Change, String> {
     let made = match (before, old) {
-        (Some(rules), Some(prelude)) => rules.evaluate(prelude).unwrap_or_default(),
+        (Some(rules), Some(prelude)) => {
+            rules.evaluate(prelude).map_err(|why| format!("those in force now cannot be compared with: {why}"))?
+        }
         _ => Made::new(),
     };
     after.evaluate(new).map(|after| Change::between(&made, &after))
@@ -167,13 +180,13 @@ mod tests {
         }
     }
 
-    fn hosts(count: usize) -> BTreeMap<HostId, (Facts, Copies)> {
+    fn hosts(count: usize) -> BTreeMap<HostId, Planned> {
         let host = |n: usize| {
             let role = if n.is_multiple_of(3) { "db" } else { "web" };
             let labels = BTreeMap::from([("role".to_owned(), role.to_owned())]);
             let name = format!("h{n:04}");
             let id = name.parse().expect("a name");
-            (id, (Facts { name, labels, ..Facts::default() }, Copies::new()))
+            (id, Planned { facts: Facts { name, labels, ..Facts::default() }, ..Planned::default() })
         };
         (0..count).map(host).collect()
     }
@@ -197,6 +210,25 @@ mod tests {
         let plan = plan(None, &faulty, &hosts(9), 1);
         let sizes: Vec<_> = plan.groups.iter().map(|g| (g.hosts.len(), g.change.is_ok())).collect();
         assert_eq!(sizes, [(6, false), (3, true)]);
+    }
+
+    #[test]
+    fn copies_that_will_run_are_planned_with() {
+        let rules = Fake::new("replicas");
+        let mut hosts = hosts(3);
+        let some = hosts.values_mut().next().expect("a host");
+        some.then = Copies::from([("shop".to_owned(), vec![1])]);
+        let plan = plan(Some(&rules), &rules, &hosts, 1);
+        let changes: Vec<_> = plan.groups.iter().map(|g| g.change.as_ref().map(Change::is_empty)).collect();
+        assert_eq!(changes, [Ok(true), Ok(false)]);
+    }
+
+    #[test]
+    fn rules_in_force_with_faults_are_said() {
+        let (faulty, new) = (Fake::new("fault machine.labels.role"), Fake::new("machine.labels.role"));
+        let plan = plan(Some(&faulty), &new, &hosts(3), 1);
+        let why = plan.groups[0].change.as_ref().expect_err("a fault");
+        assert_eq!(why, "those in force now cannot be compared with: a fault");
     }
 
     #[test]

@@ -125,6 +125,9 @@ pub struct Rollout {
     pub phase: Phase,
     /// Why it is paused, goes back or was stopped, for people.
     pub reason: String,
+    /// Hosts go back, or have gone.
+    #[serde(default)]
+    pub is_back: bool,
     /// All hosts by wave.
     pub waves: Vec<Vec<HostId>>,
     /// The wave that is at work.
@@ -164,12 +167,25 @@ impl Rollout {
             policy,
             phase: Phase::Forward,
             reason: String::new(),
+            is_back: false,
             waves,
             wave: 0,
             absent,
             progress: BTreeMap::new(),
             sick: BTreeMap::new(),
             forgiven: BTreeSet::new(),
+        }
+    }
+
+    /// What it is doing, in words.
+    pub fn words(&self) -> &'static str {
+        match (self.phase, self.is_back) {
+            (Phase::Forward, _) => "is being rolled out",
+            (Phase::Paused, _) => "is paused",
+            (Phase::Back, _) => "goes back",
+            (Phase::Done, _) => "is on all hosts",
+            (Phase::Stopped, true) => "went back",
+            (Phase::Stopped, false) => "was stopped",
         }
     }
 
@@ -250,7 +266,7 @@ impl Rollout {
 
     /// Has all hosts that were assigned go back.
     pub fn go_back(&mut self, reason: String) {
-        if !self.has_way_back || self.phase == Phase::Back {
+        if !self.has_way_back || self.is_back {
             return;
         }
         self.waves.truncate(self.wave + 1);
@@ -259,7 +275,7 @@ impl Rollout {
         let waves = self.waves.iter().enumerate();
         let all = waves.flat_map(|(at, wave)| wave.iter().filter(move |id| assigned(at, id)));
         self.waves = vec![all.cloned().collect()];
-        (self.wave, self.phase, self.reason) = (0, Phase::Back, reason);
+        (self.wave, self.phase, self.reason, self.is_back) = (0, Phase::Back, reason, true);
         self.progress.clear();
         self.sick.clear();
         self.forgiven.clear();
@@ -277,9 +293,10 @@ impl Rollout {
         }
     }
 
-    /// Goes on with one that was paused, or stopped; sick hosts are borne from now on.
+    /// Goes on with one that was paused, or stopped before it went back; sick hosts are borne from now on.
     pub fn go_on(&mut self) {
-        if matches!(self.phase, Phase::Paused | Phase::Stopped) && self.wave < self.waves.len() {
+        let halted = matches!(self.phase, Phase::Paused | Phase::Stopped) && !self.is_back;
+        if halted && self.wave < self.waves.len() {
             self.forgiven.extend(self.sick.keys().cloned());
             (self.phase, self.reason) = (Phase::Forward, String::new());
         }

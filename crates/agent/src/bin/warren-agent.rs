@@ -14,11 +14,19 @@ struct Args {
     /// File of settings.
     #[arg(long, value_name = "PATH", default_value = PATH)]
     config: PathBuf,
+    /// Make the state directory, and in this directory of the manager's rules the file that includes those of the
+    /// site; then end.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/etc/warren/fleet.d")]
+    prepare: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let Err(why) = Settings::read(&args.config).and_then(agent::run) else { return ExitCode::SUCCESS };
+    let run = |settings: Settings| match &args.prepare {
+        Some(directory) => agent::prepare(&settings, directory),
+        None => agent::run(settings),
+    };
+    let Err(why) = Settings::read(&args.config).and_then(run) else { return ExitCode::SUCCESS };
     eprintln!("warren-agent: {why}");
     ExitCode::FAILURE
 }

@@ -14,6 +14,7 @@ use warren_hosts::revision::{cut, Manifest};
 use warren_hosts::rollout::{Policy, Rollout};
 use warren_hosts::waves::waves;
 
+use super::show::print;
 use super::{RolloutArgs, author, find_revision};
 use crate::rules::read_directory;
 use crate::signing::SigningKey;
@@ -30,7 +31,7 @@ pub(super) fn keygen(file: &Path) -> Result<i32> {
     let mut out = options.write(true).create_new(true).mode(0o600).open(file).with_context(|| shown.to_string())?;
     out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).with_context(|| shown.to_string())?;
     let key = SigningKey::read(file).map_err(|why| anyhow!(why))?;
-    println!("{} {}", key.public_line(), author());
+    print(&format!("{} {}\n", key.public_line(), author()));
     Ok(0)
 }
 
@@ -41,7 +42,7 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
     let cut = cut(&files, parent, &author, message, now() / 1_000_000)?;
     let name = site.push(&cut)?;
     site.note(&author, "push", &format!("{} {message}", name.short()))?;
-    println!("{name}");
+    print(&format!("{name}\n"));
     Ok(0)
 }
 
@@ -119,7 +120,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         bail!("somebody else began a rollout at the same time: warren-hosts status");
     }
     site.note(&author, what, &format!("{number}: {} {}", revision.short(), how.message))?;
-    println!("release {number}: revision {} in waves of {}", revision.short(), sizes.join(", "));
+    print(&format!("release {number}: revision {} in waves of {}\n", revision.short(), sizes.join(", ")));
     Ok(0)
 }
 
@@ -135,13 +136,13 @@ pub(super) fn rollout(
         let mut after = before.clone();
         change(&mut after);
         if after == before {
-            bail!("release {}: {:?} allows no {what}", before.release, before.phase);
+            bail!("release {} {}: there is nothing to {what}", before.release, before.words());
         }
         let compare = [Compare::Modified(keys::ROLLOUT.to_owned(), modified)];
         let write = Write::Put(keys::ROLLOUT.to_owned(), serde_json::to_vec(&after)?, 0);
         if site.store.transact(&compare, &[write])? {
             site.note(&author(), what, &format!("{}: {message}", after.release))?;
-            println!("release {}: {:?}", after.release, after.phase);
+            print(&format!("release {} {}\n", after.release, after.words()));
             return Ok(0);
         }
     }
@@ -178,6 +179,6 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
         site.store.transact(&[], some)?;
     }
     site.note(&author(), "prune", &format!("{} keys", writes.len()))?;
-    println!("removed {} keys; etcd frees the space when it is compacted and defragmented", writes.len());
+    print(&format!("removed {} keys; etcd frees the space when it is compacted and defragmented\n", writes.len()));
     Ok(0)
 }

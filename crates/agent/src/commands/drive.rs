@@ -112,7 +112,7 @@ impl Driver<'_> {
                 tell!("release {}: {} hosts are assigned, {way}", rollout.release, orders.len());
             }
             if rollout.phase != before.phase {
-                tell!("release {}: {:?} {}", rollout.release, rollout.phase, rollout.reason);
+                tell!("release {} {}: {}", rollout.release, rollout.words(), rollout.reason);
             }
         } else {
             self.is_leading = false;

@@ -6,12 +6,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
+use warren_hosts::host::Facts;
 use warren_hosts::machine::Copies;
-use warren_hosts::plan::{Change, Plan, Rules, plan as compare};
+use warren_hosts::names::HostId;
+use warren_hosts::placement::{Place, held, settled};
+use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 
 use super::find_revision;
-use crate::rules::{Evaluated, read_directory, write_directory};
+use super::show::print;
+use crate::rules::{Evaluated, may_have_copies, read_directory, write_directory};
 use crate::site::Site;
 
 /// Units that are listed of many.
@@ -42,10 +46,13 @@ impl Drop for Temporary {
 
 pub(super) fn diff(site: &Site, old: &str, new: &str) -> Result<i32> {
     let (old, new) = (find_revision(site, old)?, find_revision(site, new)?);
-    let old = Temporary::new(&old.short(), &site.files(old)?)?;
-    let new = Temporary::new(&new.short(), &site.files(new)?)?;
-    let status = Command::new("diff").args(["-ruN", "--"]).args([&old.0, &new.0]).status();
-    let status = status.context("diff(1) is not installed")?;
+    // Side by side, so that names are as short as those of revisions.
+    let directory = Temporary::new(&old.short(), &site.files(old)?)?;
+    let beside = directory.0.with_file_name(new.short());
+    write_directory(&beside, &site.files(new)?).with_context(|| beside.display().to_string())?;
+    let mut diff = Command::new("diff");
+    diff.args(["-ruN", "--", &old.short(), &new.short()]).current_dir(beside.parent().unwrap_or(&beside));
+    let status = diff.status().context("diff(1) is not installed")?;
     Ok(status.code().unwrap_or(2))
 }
 
@@ -68,25 +75,41 @@ pub(super) fn plan(
         }
     };
     let before = before.map(|revision| site.files(revision)).transpose()?;
-    let hosts = site.hosts()?;
-    let mut copies = site.copies(&hosts)?;
-    let facts = hosts.iter().filter_map(|(id, host)| {
-        let facts = host.registration.as_ref()?.facts.clone();
-        Some((id.clone(), (facts, copies.remove(id).unwrap_or_else(Copies::new))))
-    });
-    let facts: BTreeMap<_, _> = facts.collect();
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let old_directory = before.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
     let new_directory = Temporary::new("after", &files)?;
     let evaluated = |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
     let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
     let new = evaluated(&new_directory, &files);
-    let plan = compare(old.as_ref().map(|old| old as &dyn Rules), &new, &facts, threads);
+    let hosts = planned(site, &new, &files)?;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let plan = compare(old.as_ref().map(|old| old as &dyn Rules), &new, &hosts, threads);
     match is_json {
         true => print_json(&plan),
-        false => print!("{}", text(&plan, facts.len(), all)),
+        false => print(&text(&plan, hosts.len(), all)),
     }
     Ok(i32::from(plan.groups.iter().any(|group| group.change.is_err())))
+}
+
+/// The hosts that are there, with the copies that they run and will run.
+fn planned(site: &Site, new: &Evaluated, files: &Files) -> Result<BTreeMap<HostId, Planned>> {
+    let hosts = site.hosts()?;
+    let facts = hosts.iter().filter_map(|(id, host)| Some((id.clone(), host.registration.as_ref()?.facts.clone())));
+    let facts: BTreeMap<HostId, Facts> = facts.collect();
+    let claims = site.claims()?;
+    let mut then = BTreeMap::new();
+    if let Some(some) = facts.values().next().filter(|_| may_have_copies(files)) {
+        let places = facts.iter().map(|(id, facts)| {
+            (id.clone(), Place { capacity: facts.capacity, labels: facts.labels.clone() })
+        });
+        // What has faults is found for each host by the plan itself.
+        let apps = new.replicated(&new.named().prelude(some, &Copies::new())).unwrap_or_default();
+        then = settled(&apps, &places.collect(), &claims);
+    }
+    let host = |(id, facts): (HostId, Facts)| {
+        let (now, then) = (held(&id, &claims), then.remove(&id).unwrap_or_default());
+        (id, Planned { facts, now, then })
+    };
+    Ok(facts.into_iter().map(host).collect())
 }
 
 fn print_json(plan: &Plan) {
@@ -98,7 +121,7 @@ fn print_json(plan: &Plan) {
             }),
             Err(why) => json!({ "format": 1, "hosts": group.hosts, "fault": why }),
         };
-        println!("{line}");
+        print(&format!("{line}\n"));
     }
 }
 
@@ -110,17 +133,25 @@ fn text(plan: &Plan, hosts: usize, all: bool) -> String {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
-        let count = group.hosts.len();
-        let word = if count == 1 { "host" } else { "hosts" };
-        out += &format!("{count} {word}: {}{more}\n", named.join(", "));
+        out += &format!("{}: {}{more}\n", count_of(group.hosts.len(), "host"), named.join(", "));
         match &group.change {
             Err(why) => out += &format!("  the rules have faults: {why}\n"),
             Ok(change) if change.is_empty() => out += "  nothing changes\n",
             Ok(change) => out += &lines(change, all),
         }
     }
-    out += &format!("{hosts} hosts, {} evaluations of the rules.\n", plan.evaluations);
+    let is_changed = |group: &Group| group.change.as_ref().is_ok_and(|change| !change.changed.is_empty());
+    if plan.groups.iter().any(is_changed) {
+        out += "What has a ~ is restarted where it runs and its file says that it has to be.\n";
+    }
+    let times = if plan.evaluations == 1 { "time" } else { "times" };
+    out += &format!("{}; the rules were evaluated {} {times}.\n", count_of(hosts, "host"), plan.evaluations);
     out
+}
+
+/// `1 host`, `3 hosts`
+pub(super) fn count_of(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn lines(change: &Change, all: bool) -> String {

@@ -9,6 +9,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::overview::{Standing, causes, standing};
 use warren_hosts::rollout::Rollout;
 
+use super::plans::count_of;
 use crate::site::Site;
 
 /// Hosts that are named of many.
@@ -17,7 +18,7 @@ const NAMED_MAX: usize = 3;
 /// The version of the JSON that is printed.
 const JSON_VERSION: u32 = 1;
 
-fn print(text: &str) {
+pub(super) fn print(text: &str) {
     use std::io::Write as _;
     // A reader that has seen enough closes the pipe.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -201,23 +202,23 @@ pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
 }
 
 fn summary(rollout: &Rollout) -> String {
-    let phase = format!("{:?}", rollout.phase).to_lowercase();
     let reason = match rollout.reason.is_empty() {
         true => String::new(),
-        false => format!(" ({})", clean(&rollout.reason)),
+        false => format!(": {}", clean(&rollout.reason)),
     };
-    let mut out = format!("release {}: {phase}{reason}\n", rollout.release);
+    let mut out = format!("release {} {}{reason}\n", rollout.release, rollout.words());
+    let settled = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
     for (at, wave) in rollout.waves.iter().enumerate() {
-        let (done, total) = match at.cmp(&rollout.wave) {
-            std::cmp::Ordering::Less => (wave.len(), wave.len()),
+        let (number, hosts) = (at + 1, count_of(wave.len(), "host"));
+        out += &match at.cmp(&rollout.wave) {
+            _ if rollout.is_back => format!("  {settled} of {hosts} went back\n"),
+            std::cmp::Ordering::Less => format!("  wave {number}: {hosts}, healthy\n"),
             std::cmp::Ordering::Equal => {
-                let healthy = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
-                (healthy, wave.len())
+                let mark = if rollout.is_over() { " " } else { ">" };
+                format!("{mark} wave {number}: {settled} of {hosts} healthy\n")
             }
-            std::cmp::Ordering::Greater => (0, wave.len()),
+            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun\n"),
         };
-        let mark = if at == rollout.wave && !rollout.is_over() { ">" } else { " " };
-        out += &format!("{mark} wave {}: {done} of {total} hosts healthy\n", at + 1);
     }
     for (id, why) in &rollout.sick {
         out += &format!("! {id}: {}\n", clean(why));
@@ -228,7 +229,7 @@ fn summary(rollout: &Rollout) -> String {
 pub(super) fn audit(site: &Site) -> Result<i32> {
     for (at, deed) in site.deeds()? {
         let line = [&deed.author, &deed.what, &deed.detail].map(|text| clean(text)).join(" ");
-        print(&format!("{at} {line}\n"));
+        print(&format!("{} {line}\n", time(at)));
     }
     Ok(0)
 }

@@ -20,12 +20,17 @@ pub struct Replicated {
     pub spread: Option<String>,
 }
 
+/// The variable of a product's body that holds the number of its copy.
+pub(super) const VARIABLE: &[u8] = b"copy";
+
 /// Whether rules make something for a target on this host: it has no `replicas`, or some of them run here.
 pub(super) fn is_here(run: &Interpreter<'_>, target: ObjectId) -> bool {
-    let object = run.heap.object(target);
-    if !has_replicas(&run.heap, run.types, target) {
-        return true;
-    }
+    here(run, target).is_none_or(|copies| !copies.is_empty())
+}
+
+/// The numbers of a target's copies that run on this host; none if it has no `replicas`.
+pub(super) fn here(run: &Interpreter<'_>, target: ObjectId) -> Option<Vec<u32>> {
+    let replicas = replicas(&run.heap, run.types, target)?;
     let member = |table: Value, name: &[u8]| {
         let name = run.heap.find(name)?;
         match table {
@@ -34,14 +39,26 @@ pub(super) fn is_here(run: &Interpreter<'_>, target: ObjectId) -> bool {
         }
     };
     let machine = run.heap.find(b"machine").and_then(|name| run.find_global(name));
-    let copies = machine.and_then(|(_, machine)| member(machine, b"copies"));
-    copies.is_none_or(|copies| member(copies, run.heap.bytes(object.name)).is_some())
+    let Some(copies) = machine.and_then(|(_, machine)| member(machine, b"copies")) else {
+        return Some((0..replicas).collect());
+    };
+    let Some(Value::Array(numbers)) = member(copies, run.heap.bytes(run.heap.object(target).name)) else {
+        return Some(Vec::new());
+    };
+    let number = |value: &Value| match value {
+        Value::Number(n) if (0.0..f64::from(replicas)).contains(n) => Some(*n as u32),
+        _ => None,
+    };
+    Some(run.heap.array(numbers).items.iter().filter_map(number).collect())
 }
 
-fn has_replicas(heap: &Heap<'_>, types: &Types, id: ObjectId) -> bool {
+fn replicas(heap: &Heap<'_>, types: &Types, id: ObjectId) -> Option<u32> {
     let object = heap.object(id);
-    let replicas = heap.find(REPLICAS.as_bytes()).and_then(|name| object.attributes.get(name));
-    types.get(object.of_type).name == CONTAINER && matches!(replicas, Some(Value::Number(_)))
+    let name = heap.find(REPLICAS.as_bytes()).filter(|_| types.get(object.of_type).name == CONTAINER)?;
+    match object.attributes.get(name) {
+        Some(Value::Number(replicas)) => Some(replicas as u32),
+        _ => None,
+    }
 }
 
 /// All containers with `replicas`, by name.
@@ -52,13 +69,13 @@ pub(crate) fn replicated(world: &World, types: &Types) -> Vec<Replicated> {
         heap.object(id).attributes.get(name)
     };
     let read = |id: ObjectId| {
-        let Some(Value::Number(replicas)) = attribute(id, REPLICAS) else { return None };
+        let replicas = replicas(&heap, types, id)?;
         let name = heap.text(heap.object(id).name);
         let spread = match attribute(id, SPREAD) {
             Some(Value::String(label)) => Some(heap.text(label)),
             _ => None,
         };
-        Some(Replicated { name, replicas: replicas as u32, spread })
+        Some(Replicated { name, replicas, spread })
     };
     let containers = types.find(CONTAINER.as_bytes()).and_then(|of_type| world.by_type.get(&of_type));
     let mut all: Vec<Replicated> = containers.into_iter().flatten().filter_map(|id| read(*id)).collect();

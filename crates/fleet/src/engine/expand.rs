@@ -3,6 +3,7 @@
 //! The items are cut into chunks, which `share` gives to the threads: nothing else is shared and
 //! changes. The world that they read is frozen; what each makes is in a heap of its own.
 
+use super::copies;
 use super::Options;
 use super::plan::{self, Item};
 use super::transfer::Transfer;
@@ -234,7 +235,8 @@ impl<'w> Worker<'w> {
         out
     }
 
-    /// What a rule makes for a target: one object, or one for each item of its `for`.
+    /// What a rule makes for a target: one object, or one for each item of its `for`; of a target with copies, that
+    /// for each copy.
     fn products(
         &mut self,
         definition: &'w Definition,
@@ -246,8 +248,7 @@ impl<'w> Worker<'w> {
         let variables = plan::variables_of(&self.run, target);
         let base: Table = variables.iter().map(|(name, id)| (*name, Value::Object(*id))).collect();
         let DefinitionKind::Apply { each: Some(each), .. } = &node.kind else {
-            let made = self.make(definition, definition.name, base, Some((target, &variables)));
-            return made.map(|id| vec![id]);
+            return self.copies(definition, definition.name, base, (target, &variables));
         };
         let mut out = Vec::new();
         for (key, loop_variables) in self.turns(definition, each, &base)? {
@@ -259,7 +260,30 @@ impl<'w> Worker<'w> {
             let mut name = self.run.heap.bytes(definition.name).to_vec();
             name.extend(text::string(&self.run.heap, self.run.types, key));
             let name = self.run.heap.intern(&name);
-            out.push(self.make(definition, name, locals, Some((target, &variables)))?);
+            out.extend(self.copies(definition, name, locals, (target, &variables))?);
+        }
+        Ok(out)
+    }
+
+    /// One object, or one for each copy of the target that runs on this host.
+    fn copies(
+        &mut self,
+        definition: &'w Definition,
+        name: StringId,
+        locals: Table,
+        target: (ObjectId, &[(StringId, ObjectId)]),
+    ) -> Result<Vec<ObjectId>, Box<Fault>> {
+        let Some(copies) = copies::here(&self.run, target.0) else {
+            return self.make(definition, name, locals, Some(target)).map(|id| vec![id]);
+        };
+        let variable = self.run.heap.intern(copies::VARIABLE);
+        let mut out = Vec::with_capacity(copies.len());
+        for copy in copies {
+            let mut locals = locals.clone();
+            locals.set(variable, Value::Number(f64::from(copy)));
+            let name = [self.run.heap.bytes(name), format!("-{copy}").as_bytes()].concat();
+            let name = self.run.heap.intern(&name);
+            out.push(self.make(definition, name, locals, Some(target))?);
         }
         Ok(out)
     }

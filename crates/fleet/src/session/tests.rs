@@ -47,7 +47,7 @@ fn nothing_is_made_when_one_rule_fails_for_one_target() {
 fn of_a_container_with_copies_rules_make_what_runs_here() {
     let rules = "object Container \"shop\" {\n  replicas = 40\n  spread = \"rack\"\n}\n\
                  object Container \"blog\" { replicas = 2 }\nobject Container \"plain\" {}\n\
-                 apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  assign where true\n}\n";
+                 apply Service \"web\" to Container {\n  ExecStart = \"/bin/web \" + if (container.replicas) { copy } else { 9 }\n  assign where true\n}\n";
     let made = |machine: &str| {
         let loaded = load(&format!("{machine}{rules}"));
         assert_eq!(loaded.messages, []);
@@ -57,12 +57,15 @@ fn of_a_container_with_copies_rules_make_what_runs_here() {
         assert_eq!(all, ["blog 2 None", "shop 40 Some(\"rack\")"]);
         session.products().keys().map(|path| path.to_string()).collect::<Vec<_>>().join(" ")
     };
-    let all = "blog-web.service plain-web.service shop-web.service";
-    assert_eq!(made(""), all);
+    let all = made("");
+    assert!(all.starts_with("blog-web-0.service blog-web-1.service plain-web.service shop-web-0.service"), "{all}");
+    assert_eq!(all.split(' ').count(), 43);
     assert_eq!(made("globals.machine = { cpus = 4 }\n"), all);
     assert_eq!(made("globals.machine = { copies = {} }\n"), "plain-web.service");
     let some = "globals.machine = { copies = { shop = [ 3, 9 ], other = [ 1 ] } }\n";
-    assert_eq!(made(some), "plain-web.service shop-web.service");
+    assert_eq!(made(some), "plain-web.service shop-web-3.service shop-web-9.service");
+    let beyond = "globals.machine = { copies = { shop = [ 39, 40, -1, \"1\" ] } }\n";
+    assert_eq!(made(beyond), "plain-web.service shop-web-39.service");
     for wrong in ["-1", "1.5", "10001", "\"many\"", "true"] {
         let loaded = load(&format!("object Container \"shop\" {{ replicas = {wrong} }}"));
         assert!(loaded.session.is_none(), "{wrong}");

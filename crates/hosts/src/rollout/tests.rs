@@ -218,6 +218,14 @@ fn an_operator_pauses_goes_on_and_goes_back() {
     assert_eq!((site.step(0), site.rollout.wave), ("h02".into(), 1));
     site.rollout.go_back("changed my mind".into());
     assert_eq!(site.step(0), "-h00 -h01 -h02");
+    // What went back goes forward by another release only.
+    (0..3).for_each(|n| site.report(n, true, Outcome::Applied, 0));
+    site.step(1);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
+    let before = site.rollout.clone();
+    site.rollout.go_on();
+    site.rollout.go_back("again".into());
+    assert_eq!(site.rollout, before);
 }
 
 #[test]
