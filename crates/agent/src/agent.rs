@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -13,9 +15,8 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Applied, Assignment, Decision, decide, effective, needs_release};
 use warren_hosts::host::{Facts, Outcome, Registration, Report};
 use warren_hosts::keys;
-use warren_hosts::machine::Copies;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{self, Claim, Place};
+use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen};
 use warren_hosts::release::{self, Release, Signed, read_keys};
 use warren_hosts::revision::{Files, MANIFEST_BYTES_MAX, Manifest};
 use warren_sys::tell;
@@ -27,6 +28,9 @@ use crate::settings::{Settings, read_file};
 use crate::signing::verify;
 use crate::site::read_claim;
 use crate::store::{Compare, Fault, Store, Write};
+
+/// The stack of a thread that watches.
+const WATCH_STACK_BYTES: usize = 256 << 10;
 
 /// How often the manager is asked how it is.
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
@@ -63,9 +67,19 @@ struct Agent {
     reported: Option<Report>,
     /// Rules in force may have containers with copies.
     has_copies: bool,
-    copies: Copies,
     /// Another machine has taken this one's name.
     is_doubled: bool,
+    /// After its lease was lost this host takes no new copies until then.
+    takes_new_from: Instant,
+    /// When to look again, though nothing is told.
+    wakes_at: Option<Instant>,
+    /// Containers with copies, of these rules.
+    replicated: Option<(Digest, Vec<Replicated>)>,
+    poke: Sender<Poke>,
+    /// The number of the watch that counts.
+    watch: Arc<AtomicU64>,
+    /// It is told of other hosts and of claims.
+    watches_copies: bool,
 }
 
 /// Runs the agent until it fails.
@@ -73,12 +87,9 @@ struct Agent {
 /// # Errors
 /// What keeps it from beginning: no name, no state directory, no settings that mean anything.
 pub fn run(settings: Settings) -> Result<(), String> {
-    let mut agent = Agent::new(settings)?;
     let (poke, pokes) = channel();
-    agent.watch(keys::assigned(&agent.id), false, &poke)?;
-    agent.watch(keys::CURRENT.to_owned(), false, &poke)?;
-    agent.watch(keys::HOSTS.to_owned(), true, &poke)?;
-    agent.watch(keys::CLAIMS.to_owned(), true, &poke)?;
+    let mut agent = Agent::new(settings, poke)?;
+    agent.watch()?;
     // A store that is away keeps no host from starting.
     notify("READY=1\n");
     agent.serve(&pokes)
@@ -150,7 +161,7 @@ fn instance() -> Digest {
 }
 
 impl Agent {
-    fn new(settings: Settings) -> Result<Agent, String> {
+    fn new(settings: Settings, poke: Sender<Poke>) -> Result<Agent, String> {
         let id = name(&settings)?;
         let disk = Disk::open(&settings.state)?;
         let kept = disk.kept()?;
@@ -168,8 +179,13 @@ impl Agent {
             outcome: None,
             reported: None,
             has_copies: false,
-            copies: Copies::new(),
             is_doubled: false,
+            takes_new_from: Instant::now(),
+            wakes_at: None,
+            replicated: None,
+            poke,
+            watch: Arc::default(),
+            watches_copies: false,
         };
         if let Some(revision) = agent.disk.current() {
             agent.has_copies = agent.disk.files(revision).is_ok_and(|f| rules::may_have_copies(&f));
@@ -177,22 +193,28 @@ impl Agent {
         Ok(agent)
     }
 
-    /// A thread that pokes when something below a key changes.
-    fn watch(&self, key: String, is_prefix: bool, poke: &Sender<Poke>) -> Result<(), String> {
+    /// Has a thread poke when something changes that this host follows. One that was there before ends when it hears
+    /// of something, or nothing for long.
+    fn watch(&mut self) -> Result<(), String> {
+        let mut keys = vec![keys::assigned(&self.id), keys::CURRENT.to_owned()];
+        if self.has_copies {
+            keys.extend([keys::HOSTS.to_owned(), keys::CLAIMS.to_owned()]);
+        }
+        let number = self.watch.fetch_add(1, Ordering::Relaxed) + 1;
+        self.watches_copies = self.has_copies;
+        let (poke, current) = (self.poke.clone(), self.watch.clone());
         let store = Store::new(&self.settings.endpoints)?;
-        let poke = poke.clone();
         let work = move || {
+            let is_current = || current.load(Ordering::Relaxed) == number;
             let mut rest = REST_MIN;
-            loop {
+            while is_current() {
                 // What changed before the watch began is seen by the poke after it.
-                let after = store.get(&key).map(|value| value.map_or(0, |value| value.modified));
-                let ended = after.and_then(|_| {
-                    let (revision, _) = store.list(&format!("{}-", keys::DRIVER))?;
+                let ended = store.revision(&keys[0]).and_then(|revision| {
                     if poke.send(Poke).is_err() {
                         return Ok(());
                     }
                     rest = REST_MIN;
-                    store.watch(&key, is_prefix, revision, &mut |_, _| poke.send(Poke).is_ok())
+                    store.watch(&keys, revision, &mut |_, _| is_current() && poke.send(Poke).is_ok())
                 });
                 match ended {
                     Ok(()) => return,
@@ -207,7 +229,7 @@ impl Agent {
         };
         std::thread::Builder::new()
             .name("watch".to_owned())
-            .stack_size(256 << 10)
+            .stack_size(WATCH_STACK_BYTES)
             .spawn(work)
             .map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(())
@@ -221,17 +243,27 @@ impl Agent {
             if Instant::now() >= next_sign {
                 let was_away = self.away_since.is_some();
                 self.sign_of_life();
-                is_poked |= was_away && self.away_since.is_none();
+                if was_away && self.away_since.is_none() {
+                    // A connection that was cut in between may be silent for ever.
+                    self.watch()?;
+                    is_poked = true;
+                }
                 next_sign = Instant::now() + keep_alive;
             }
+            is_poked |= self.wakes_at.take_if(|at| Instant::now() >= *at).is_some();
             if std::mem::take(&mut is_poked) && !self.is_doubled {
                 self.look();
+                if self.has_copies && !self.watches_copies {
+                    self.watch()?;
+                }
             }
             if Instant::now() >= next_health {
                 self.report();
                 next_health = Instant::now() + HEALTH_EVERY;
             }
-            let until = next_sign.min(next_health).saturating_duration_since(Instant::now());
+            let next = [Some(next_sign), Some(next_health), self.wakes_at];
+            let until = next.into_iter().flatten().min().unwrap_or(next_sign);
+            let until = until.saturating_duration_since(Instant::now());
             match pokes.recv_timeout(until) {
                 Ok(Poke) => {
                     // What comes at once is looked at once.
@@ -271,8 +303,13 @@ impl Agent {
 
     fn keep_registered(&mut self) -> Result<(), Fault> {
         if self.kept.lease == 0 || !self.store.keep_alive(self.kept.lease)? {
+            let is_lost = self.kept.lease != 0;
             self.kept.lease = self.store.grant(self.settings.lease)?;
             self.is_registered = false;
+            if is_lost {
+                self.takes_new_from = Instant::now() + self.takes_nothing_for();
+                self.wakes_at = Some(self.takes_new_from);
+            }
             self.write_down();
         }
         let key = keys::host(&self.id);
@@ -281,17 +318,12 @@ impl Agent {
         let known = there.as_ref().and_then(|value| read(&value.value));
         let is_ours = known.as_ref().is_none_or(|known| Some(known.instance) == self.kept.instance);
         if !is_ours {
-            if !self.is_doubled {
-                tell!(
-                    "another machine is registered as {}: machines that were copied have the same machine id. \
-                     This one follows nothing until the other is gone; set Name= in one of them",
-                    self.id
-                );
-            }
-            (self.is_doubled, self.is_registered) = (true, false);
-            return Ok(());
+            return self.is_a_double();
         }
-        self.is_doubled = false;
+        if std::mem::take(&mut self.is_doubled) {
+            tell!("the other machine with the name {} is gone", self.id);
+            self.store.transact(&[], &[Write::Delete(keys::double(&self.id))])?;
+        }
         if self.is_registered && known.is_some() {
             return Ok(());
         }
@@ -312,6 +344,24 @@ impl Agent {
             false => self.kept.instance = old,
         }
         Ok(())
+    }
+
+    /// Says that another machine has this one's name. The lease may be that one's too: a copy has all that was written
+    /// down.
+    fn is_a_double(&mut self) -> Result<(), Fault> {
+        if self.is_doubled {
+            return Ok(());
+        }
+        tell!(
+            "another machine is registered as {}: machines that were copied have the same machine id. This one follows \
+             nothing until the other is gone; set Name= in one of them",
+            self.id
+        );
+        (self.is_doubled, self.is_registered) = (true, false);
+        self.kept.lease = self.store.grant(self.settings.lease)?;
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let say = Write::Put(keys::double(&self.id), name.into_bytes(), self.kept.lease);
+        self.store.transact(&[], &[say]).map(|_| ())
     }
 
     fn write_down(&self) -> bool {
@@ -352,7 +402,7 @@ impl Agent {
             Decision::Apply(what) => self.follow(what),
         };
         self.outcome = assigned.zip(outcome);
-        if self.has_copies {
+        if self.has_copies || !self.kept.copies.is_empty() {
             let result = self.place();
             self.noted(result);
         }
@@ -493,7 +543,7 @@ impl Agent {
     fn lay_out(&mut self, revision: Digest) -> Result<(), String> {
         let files = self.disk.files(revision)?;
         self.has_copies = rules::may_have_copies(&files);
-        self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.copies))?;
+        self.disk.write_prelude(&rules::named(&files).prelude(&self.facts, &self.kept.copies))?;
         self.disk.switch(Some(revision))
     }
 
@@ -521,13 +571,28 @@ impl Agent {
         }
     }
 
+    /// Long enough for others that lost their leases, too, to claim what they still run.
+    fn takes_nothing_for(&self) -> Duration {
+        Duration::from_secs(self.settings.lease / 3 + 1)
+    }
+
+    /// Containers with copies. To know them all rules are evaluated, so it is kept.
+    fn replicated(&mut self, revision: Digest) -> Result<Vec<Replicated>, String> {
+        let files = self.disk.files(revision)?;
+        let prelude = rules::named(&files).prelude(&self.facts, &Copies::new());
+        let key = Digest::of_parts([&revision.to_string().into_bytes()[..], prelude.as_bytes()]);
+        if let Some((_, apps)) = self.replicated.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(apps.clone());
+        }
+        let apps = Evaluated::new(self.disk.directory_of(revision), &files, 1).replicated(&prelude)?;
+        self.replicated = Some((key, apps.clone()));
+        Ok(apps)
+    }
+
     /// Claims copies that are free, gives up those that are not this host's, and has the rules make what it holds.
     fn place(&mut self) -> Result<(), Fault> {
         let Some(revision) = self.disk.current() else { return Ok(()) };
-        let files = self.disk.files(revision).unwrap_or_default();
-        let prelude = rules::named(&files).prelude(&self.facts, &self.copies);
-        let evaluated = Evaluated::new(self.disk.directory_of(revision), &files, 1);
-        let apps = match evaluated.replicated(&prelude) {
+        let apps = match self.replicated(revision) {
             Ok(apps) => apps,
             Err(why) => {
                 tell!("copies stay where they are: {why}");
@@ -543,18 +608,15 @@ impl Agent {
         };
         let places = hosts.iter().filter_map(place).collect();
         let claims: Vec<Claim> = claims.iter().filter_map(read_claim).collect();
-        let moves = placement::moves(&self.id, &apps, &places, &claims);
-        let mut held = placement::held(&self.id, &claims);
-        for (app, slot) in &moves.give_up {
-            if let Some(slots) = held.get_mut(app) {
-                slots.retain(|held| held != slot);
-            }
-        }
-        held.retain(|_, slots| !slots.is_empty());
-        if held != self.copies {
-            self.copies = held;
+        let seen = Seen { apps: &apps, places: &places, claims: &claims };
+        let takes_new = Instant::now() >= self.takes_new_from;
+        let moves = placement::moves(&self.id, seen, &self.kept.copies, takes_new);
+        if moves.run != self.kept.copies {
+            let before = std::mem::replace(&mut self.kept.copies, moves.run);
             if let Err(why) = self.put_in_force(revision) {
                 tell!("copies: {why}");
+                self.kept.copies = before;
+                return Ok(());
             }
         }
         // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest.
@@ -596,6 +658,7 @@ impl Agent {
             failed: health.failed,
             causes: health.causes,
             more_causes: 0,
+            highest: self.kept.memory.highest,
         };
         let report = report.bounded();
         if self.reported.as_ref() == Some(&report) {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
 use warren_hosts::digest::Digest;
+use warren_hosts::names::HostId;
 use warren_hosts::waves::Step;
 
 use crate::settings::{PATH, Settings};
@@ -118,6 +119,18 @@ enum Verb {
         /// Where the key is written
         file: PathBuf,
     },
+    /// Let a host in: a user of the store that may read what is desired, and write what is this host's alone
+    Admit {
+        /// The host
+        host: HostId,
+        /// Where the password is written
+        file: PathBuf,
+    },
+    /// Let a host in no more, and forget what it said
+    Expel {
+        /// The host
+        host: HostId,
+    },
     /// Show who did what, the newest last
     Audit,
     /// Remove revisions and releases that nothing names any more
@@ -199,6 +212,8 @@ pub fn run(cli: Cli) -> Result<i32> {
             change::rollout(&site, "stop", &message, |rollout| rollout.stop(message.clone()))
         }
         Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
+        Verb::Admit { host, file } => change::admit(&site, &host, &file),
+        Verb::Expel { host } => change::expel(&site, &host),
         Verb::Audit => show::audit(&site),
         Verb::Prune { keep } => change::prune(&site, keep),
         Verb::Keygen { .. } => unreachable!("done above"),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::Memory;
+use warren_hosts::placement::Copies;
 use warren_hosts::revision::{CHUNK_BYTES_MAX, Files};
 
 use crate::manager::Todo;
@@ -33,6 +34,8 @@ pub struct Kept {
     pub lease: i64,
     /// What its registration said last: which machine of this name wrote it.
     pub instance: Option<Digest>,
+    /// Copies that the rules in force make units of.
+    pub copies: Copies,
     /// What the rules in force still ask for.
     pub todo: Option<Todo>,
 }

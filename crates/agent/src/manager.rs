@@ -162,6 +162,7 @@ impl Manager {
             let some: Vec<String> = todo.restart.iter().take(self.restarts.max(1)).cloned().collect();
             for unit in &some {
                 todo.restart.remove(unit);
+                todo.changed.remove(unit);
                 todo.at_work.insert(unit.clone(), self.active_since(unit));
             }
             keep(todo);

@@ -58,6 +58,17 @@ impl SigningKey {
     }
 }
 
+/// 256 random bits as text.
+///
+/// # Errors
+/// The kernel gives no random numbers.
+pub fn random_text() -> Result<String, String> {
+    use ring::rand::SecureRandom as _;
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the kernel gives no random numbers".to_owned())?;
+    Ok(to_hex(&bytes))
+}
+
 /// Whether a signature is that of a key.
 pub fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()

@@ -17,7 +17,10 @@ use warren_hosts::release::{Release, Signed};
 use warren_hosts::revision::{Cut, Files, Manifest};
 use warren_hosts::rollout::Rollout;
 
-use crate::store::{Compare, Fault, Store, Value, Write};
+use crate::store::{Compare, Fault, OPERATIONS_MAX, Store, Value, Write};
+
+/// What names of users of the store begin with that are hosts.
+const USERS: &str = "warren-";
 
 /// All hosts and their desired state.
 #[derive(Debug)]
@@ -69,12 +72,17 @@ impl Site {
         let mut of = |value: &Value, prefix: &str, set: &dyn Fn(&mut Host)| {
             let id = keys::last(&value.key, prefix).and_then(|id| id.parse::<HostId>().ok());
             if let Some(id) = id {
-                let new = || Host { id: id.clone(), registration: None, report: None };
+                let new = || Host { id: id.clone(), registration: None, report: None, double: None };
                 set(hosts.entry(id.clone()).or_insert_with(new));
             }
         };
         for value in &registrations {
             of(value, keys::HOSTS, &|host| host.registration = read::<Registration>(value));
+        }
+        let (_, doubles) = self.store.list(keys::DOUBLES)?;
+        for value in &doubles {
+            let words = || Some(String::from_utf8_lossy(&value.value).into_owned());
+            of(value, keys::DOUBLES, &|host| host.double = words());
         }
         for value in &reports {
             of(value, keys::REPORTS, &|host| host.report = read::<Report>(value));
@@ -105,6 +113,38 @@ impl Site {
     /// See [`Fault`].
     pub fn current(&self) -> Result<Option<Assignment>, Fault> {
         Ok(self.store.get(keys::CURRENT)?.as_ref().and_then(read))
+    }
+
+    /// Lets a host in: a user of the store who may read what is desired, and write what belongs to this host alone.
+    /// Returns his name.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn admit(&self, id: &HostId, password: &str) -> Result<String, Fault> {
+        let name = format!("{USERS}{id}");
+        let own = [keys::host(id), keys::report(id), keys::double(id), keys::claims(id)];
+        self.store.add_user(&name, password, keys::ROOT, &own)?;
+        Ok(name)
+    }
+
+    /// Lets a host in no more, and removes what it wrote.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn expel(&self, id: &HostId) -> Result<(), Fault> {
+        match self.store.remove_user(&format!("{USERS}{id}")) {
+            // The store lets everybody in.
+            Err(Fault::Refused(why)) if why.contains("not found") => {}
+            other => other?,
+        }
+        let (_, claims) = self.store.list(&keys::claims(id))?;
+        let keys = [keys::host(id), keys::report(id), keys::double(id), keys::assigned(id)];
+        let all = keys.into_iter().chain(claims.into_iter().map(|claim| claim.key));
+        let writes: Vec<Write> = all.map(Write::Delete).collect();
+        for some in writes.chunks(OPERATIONS_MAX) {
+            self.store.transact(&[], some)?;
+        }
+        Ok(())
     }
 
     /// All claims of copies.

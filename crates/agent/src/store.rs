@@ -21,8 +21,9 @@ use crate::settings::{Endpoints, Secrets};
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A watch that has been silent for so long is begun again, so that one whose peer is gone without a word ends.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// A watch that has been silent for so long is begun again, so that one whose peer is gone without a word ends. etcd
+/// says every ten minutes that there is nothing new.
+const SILENCE_MAX: Duration = Duration::from_secs(900);
 
 /// Keys of one answer.
 const PAGE: usize = 500;
@@ -168,6 +169,10 @@ fn complaint(text: &str) -> Fault {
     match () {
         () if words.contains("database space exceeded") => Fault::Full,
         () if words.contains("required revision has been compacted") => Fault::Compacted,
+        () if words.contains("CommonName of client sending a request against gateway") => Fault::Forbidden(
+            "etcd's JSON gateway takes no certificate of a client whose subject has a common name (CN); make one without"
+                .to_owned(),
+        ),
         () if words.contains("permission denied") || words.contains("authentication failed") => Fault::Forbidden(words),
         // A member that has lost the others, or is being started.
         () if words.contains("no leader") || words.contains("request timed out") => Fault::Away(words),
@@ -254,7 +259,7 @@ impl Store {
     }
 
     fn send(&self, path: &str, body: &Json) -> Result<Json, Fault> {
-        let text = self.post(&self.agent, path, body)?;
+        let text = self.post(&self.agent, path, body.to_string())?;
         let mut answer = String::new();
         text.take(ANSWER_BYTES_MAX)
             .read_to_string(&mut answer)
@@ -266,14 +271,14 @@ impl Store {
         self.endpoints.get(self.at.get()).map_or("", String::as_str)
     }
 
-    fn post(&self, agent: &ureq::Agent, path: &str, body: &Json) -> Result<impl Read + use<>, Fault> {
+    fn post(&self, agent: &ureq::Agent, path: &str, body: String) -> Result<impl Read + use<>, Fault> {
         let url = format!("{}{path}", self.endpoint());
         let mut request = agent.post(&url).header("Content-Type", "application/json");
         if let Some(token) = &*self.token.borrow() {
             request = request.header("Authorization", token);
         }
         let away = |e: ureq::Error| Fault::Away(format!("{}: {e}", self.endpoint()));
-        let answer = request.send(body.to_string()).map_err(away)?;
+        let answer = request.send(body).map_err(away)?;
         let (status, body) = (answer.status(), answer.into_body());
         if status.is_success() {
             return Ok(body.into_reader());
@@ -306,6 +311,15 @@ impl Store {
             };
             from = STANDARD.encode([last.key.as_bytes(), b"\0"].concat());
         }
+    }
+
+    /// The store's revision now, for one who may read this key.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn revision(&self, key: &str) -> Result<u64, Fault> {
+        let answer = self.ask("/v3/kv/range", &json!({"key": key64(key), "keys_only": true}))?;
+        Ok(number(&answer["header"]["revision"]))
     }
 
     /// One value.
@@ -381,23 +395,68 @@ impl Store {
         self.ask("/v3/lease/revoke", &json!({"ID": lease.to_string()})).map(|_| ())
     }
 
-    /// Tells what happens to a key, or below a prefix, after a revision of the store; until `tell` says false.
+    /// Makes a user who may read below one prefix, and write these keys and below those of them that end with `/`.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn add_user(&self, name: &str, password: &str, reads: &str, writes: &[String]) -> Result<(), Fault> {
+        let added = |result: Result<Json, Fault>| match result {
+            // One that is there already is given what it lacks.
+            Err(Fault::Refused(why)) if why.contains("already exists") => Ok(()),
+            other => other.map(|_| ()),
+        };
+        added(self.ask("/v3/auth/role/add", &json!({ "name": name })))?;
+        let reads = (reads.to_owned(), "READ");
+        let writes = writes.iter().map(|key| (key.clone(), "WRITE"));
+        for (key, permission) in std::iter::once(reads).chain(writes) {
+            let mut allowed = json!({"permType": permission, "key": key64(&key)});
+            if key.ends_with('/') {
+                allowed["range_end"] = json!(prefix_end(&key));
+            }
+            self.ask("/v3/auth/role/grant", &json!({"name": name, "perm": allowed}))?;
+        }
+        match self.ask("/v3/auth/user/add", &json!({"name": name, "password": password})) {
+            Err(Fault::Refused(why)) if why.contains("already exists") => {
+                self.ask("/v3/auth/user/changepw", &json!({"name": name, "password": password}))?;
+            }
+            other => added(other)?,
+        }
+        self.ask("/v3/auth/user/grant", &json!({"user": name, "role": name})).map(|_| ())
+    }
+
+    /// Removes a user and what he may do.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn remove_user(&self, name: &str) -> Result<(), Fault> {
+        self.ask("/v3/auth/user/delete", &json!({ "name": name }))?;
+        self.ask("/v3/auth/role/delete", &json!({ "role": name })).map(|_| ())
+    }
+
+    /// Tells what happens to keys, and below prefixes (which end with `/`), after a revision of the store; until `tell`
+    /// says false.
     ///
     /// # Errors
     /// [`Fault::Compacted`]: the store has to be listed again. [`Fault::Away`] also after a long silence.
     pub fn watch(
         &self,
-        key: &str,
-        is_prefix: bool,
+        keys: &[String],
         after: u64,
         tell: &mut dyn FnMut(u64, Vec<Change>) -> bool,
     ) -> Result<(), Fault> {
         self.log_in()?;
-        let mut create = json!({"key": key64(key), "start_revision": (after + 1).to_string()});
-        if is_prefix {
-            create["range_end"] = json!(prefix_end(key));
+        // One connection for all: a request after the other.
+        let mut requests = String::new();
+        for key in keys {
+            let mut create = json!({
+                "key": key64(key), "start_revision": (after + 1).to_string(), "progress_notify": true,
+            });
+            if key.ends_with('/') {
+                create["range_end"] = json!(prefix_end(key));
+            }
+            requests += &format!("{}\n", json!({ "create_request": create }));
         }
-        let body = self.post(&self.watcher, "/v3/watch", &json!({"create_request": create}))?;
+        let body = self.post(&self.watcher, "/v3/watch", requests)?;
         let mut lines = BufReader::new(body);
         loop {
             let mut line = String::new();

@@ -123,6 +123,9 @@ pub struct Report {
     pub back: bool,
     /// What came of it.
     pub outcome: Outcome,
+    /// The highest number of a release that it has followed: the next one needs a higher one.
+    #[serde(default)]
+    pub highest: u64,
     /// The revision whose rules are in force.
     pub applied: Option<Digest>,
     /// Units that the manager has.
@@ -171,6 +174,8 @@ pub struct Host {
     pub registration: Option<Registration>,
     /// What it reported last.
     pub report: Option<Report>,
+    /// Another machine that has the same name, in its own words.
+    pub double: Option<String>,
 }
 
 impl Host {
@@ -213,6 +218,7 @@ mod tests {
             release: 1,
             back: false,
             outcome: Outcome::Failed("x".repeat(100_000)),
+            highest: 1,
             applied: None,
             units: 40_000,
             failed: 40_000,

@@ -17,6 +17,9 @@ pub const HOSTS: &str = "/warren/v1/hosts/";
 /// The prefix of all reports.
 pub const REPORTS: &str = "/warren/v1/reports/";
 
+/// The prefix of what machines say that have a name of others.
+pub const DOUBLES: &str = "/warren/v1/doubles/";
+
 /// The prefix of all claims.
 pub const CLAIMS: &str = "/warren/v1/claims/";
 
@@ -54,6 +57,11 @@ pub fn report(id: &HostId) -> String {
     format!("{REPORTS}{id}")
 }
 
+/// What another machine with the name of a host says, under its lease.
+pub fn double(id: &HostId) -> String {
+    format!("{DOUBLES}{id}")
+}
+
 /// What a host is assigned to.
 pub fn assigned(id: &HostId) -> String {
     format!("{ASSIGNED}{id}")
@@ -62,6 +70,11 @@ pub fn assigned(id: &HostId) -> String {
 /// A host's claim of a copy of an application, under its lease.
 pub fn claim(id: &HostId, app: &str, slot: u32) -> String {
     format!("{CLAIMS}{id}/{app}/{slot}")
+}
+
+/// The prefix of a host's claims.
+pub fn claims(id: &HostId) -> String {
+    format!("{CLAIMS}{id}/")
 }
 
 /// A release: numbers have twenty digits, so that their order is that of the keys.

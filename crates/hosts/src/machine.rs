@@ -5,7 +5,7 @@
 //! hosts evaluates each different text once. What is read otherwise than by its name (`machine.labels[name]`, `var m =
 //! machine`, rules for `Machine` objects) is given whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use warren_fleet::diagnostic::Sink;
 use warren_fleet::lexer;
@@ -14,9 +14,8 @@ use warren_fleet::text::quoted;
 use warren_fleet::token::{Token, TokenKind};
 
 use crate::host::Facts;
+use crate::placement::Copies;
 
-/// Copies of replicated containers that a host runs.
-pub type Copies = BTreeMap<String, Vec<u32>>;
 
 /// The members of `machine`.
 const FIELDS: [&str; 8] =

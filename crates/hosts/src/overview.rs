@@ -14,6 +14,8 @@ use crate::names::HostId;
 pub enum Standing {
     /// Its lease is over.
     Away,
+    /// Two machines have its name.
+    Doubled,
     /// It does not do what it is assigned to.
     Refuses,
     /// Its rules have faults, or the manager did not take them.
@@ -31,6 +33,7 @@ impl Standing {
     pub fn word(self) -> &'static str {
         match self {
             Standing::Away => "away",
+            Standing::Doubled => "doubled",
             Standing::Refuses => "refuses",
             Standing::Failed => "failed",
             Standing::Behind => "behind",
@@ -44,6 +47,9 @@ impl Standing {
 pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
     if !host.is_there() {
         return Standing::Away;
+    }
+    if host.double.is_some() {
+        return Standing::Doubled;
     }
     let Some(report) = &host.report else {
         return if assigned.is_some() { Standing::Behind } else { Standing::Fine };
@@ -137,10 +143,11 @@ mod tests {
             failed,
             causes: if failed > 0 { vec![cause("WR-0051", "shop")] } else { Vec::new() },
             more_causes: 0,
+            highest: 0,
         };
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let id = format!("h{n}").parse().expect("a name");
-        Host { id, registration: Some(registration), report: Some(report) }
+        Host { id, registration: Some(registration), report: Some(report), double: None }
     }
 
     #[test]

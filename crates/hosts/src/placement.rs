@@ -38,13 +38,29 @@ pub struct Claim {
     pub host: HostId,
 }
 
+/// Copies by container.
+pub type Copies = BTreeMap<String, Vec<u32>>;
+
 /// What a host is to do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Moves {
+    /// Copies that are to run.
+    pub run: Copies,
     /// Copies to claim.
     pub claim: Vec<(String, u32)>,
     /// Claims to give up, once the copies do not run any more.
     pub give_up: Vec<(String, u32)>,
+}
+
+/// What a host knows when it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Containers with copies.
+    pub apps: &'a [Replicated],
+    /// Hosts that are there.
+    pub places: &'a BTreeMap<HostId, Place>,
+    /// All claims.
+    pub claims: &'a [Claim],
 }
 
 /// Who holds each copy that is claimed: the oldest claim.
@@ -60,8 +76,8 @@ pub fn holders(claims: &[Claim]) -> BTreeMap<(&str, u32), &HostId> {
 }
 
 /// The copies that a host runs.
-pub fn held(me: &HostId, claims: &[Claim]) -> BTreeMap<String, Vec<u32>> {
-    let mut out: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+pub fn held(me: &HostId, claims: &[Claim]) -> Copies {
+    let mut out = Copies::new();
     for ((app, slot), host) in holders(claims) {
         if host == me {
             out.entry(app.to_owned()).or_default().push(slot);
@@ -70,25 +86,37 @@ pub fn held(me: &HostId, claims: &[Claim]) -> BTreeMap<String, Vec<u32>> {
     out
 }
 
-/// What a host claims and gives up.
-pub fn moves(
-    me: &HostId,
-    apps: &[Replicated],
-    places: &BTreeMap<HostId, Place>,
-    claims: &[Claim],
-) -> Moves {
-    let holders = holders(claims);
+/// What a host runs, claims and gives up.
+///
+/// A copy that it runs and that nobody holds goes on and is claimed again: the store has forgotten it, or its lease was
+/// over while the store was away. Other free copies are claimed if it `takes_new` ones, which it does not for a while
+/// after its lease was lost, so that those that still run somewhere are claimed from there.
+pub fn moves(me: &HostId, seen: Seen<'_>, runs: &Copies, takes_new: bool) -> Moves {
+    let Seen { apps, places, claims } = seen;
     let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
+    let is_wanted = |app: &str, slot: u32| wanted.get(app).is_some_and(|replicas| slot < *replicas);
+    let mut holders = holders(claims);
     let mut out = Moves::default();
+    let each = runs.iter().flat_map(|(app, slots)| slots.iter().map(move |slot| (&**app, *slot)));
+    let forgotten: Vec<(&str, u32)> =
+        each.filter(|(app, slot)| is_wanted(app, *slot) && !holders.contains_key(&(*app, *slot))).collect();
+    for (app, slot) in forgotten {
+        holders.insert((app, slot), me);
+        out.claim.push((app.to_owned(), slot));
+    }
     let mine: BTreeSet<(&str, u32)> =
         claims.iter().filter(|claim| claim.host == *me).map(|claim| (&*claim.app, claim.slot)).collect();
     for (app, slot) in mine {
-        let is_wanted = wanted.get(app).is_some_and(|replicas| slot < *replicas);
-        if !is_wanted || holders.get(&(app, slot)) != Some(&me) {
+        if !is_wanted(app, slot) || holders.get(&(app, slot)) != Some(&me) {
             out.give_up.push((app.to_owned(), slot));
         }
     }
-    out.claim = Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default();
+    for ((app, slot), _) in holders.iter().filter(|((app, slot), host)| **host == me && is_wanted(app, *slot)) {
+        out.run.entry((*app).to_owned()).or_default().push(*slot);
+    }
+    if takes_new {
+        out.claim.extend(Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default());
+    }
     out
 }
 
@@ -97,7 +125,7 @@ pub fn settled(
     apps: &[Replicated],
     places: &BTreeMap<HostId, Place>,
     claims: &[Claim],
-) -> BTreeMap<HostId, BTreeMap<String, Vec<u32>>> {
+) -> BTreeMap<HostId, Copies> {
     let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
     let stays = |claim: &&Claim| wanted.get(&*claim.app).is_some_and(|replicas| claim.slot < *replicas);
     let claims: Vec<Claim> = claims.iter().filter(stays).cloned().collect();
@@ -105,7 +133,7 @@ pub fn settled(
     let new = Free::new(apps, places, &holders).share(apps);
     let new = new.into_iter().flat_map(|(host, slots)| slots.into_iter().map(move |slot| (host.clone(), slot)));
     let kept = holders.iter().map(|((app, slot), host)| ((*host).clone(), ((*app).to_owned(), *slot)));
-    let mut out: BTreeMap<HostId, BTreeMap<String, Vec<u32>>> = BTreeMap::new();
+    let mut out: BTreeMap<HostId, Copies> = BTreeMap::new();
     for (host, (app, slot)) in kept.chain(new) {
         out.entry(host).or_default().entry(app).or_default().push(slot);
     }
@@ -222,7 +250,7 @@ mod tests {
         claims.retain(|claim| places.contains_key(&claim.host));
         let mut created = claims.iter().map(|claim| claim.created).max().unwrap_or_default();
         let all: Vec<(HostId, Moves)> =
-            places.keys().map(|me| (me.clone(), moves(me, apps, places, &claims))).collect();
+            places.keys().map(|me| (me.clone(), moves(me, Seen { apps, places, claims: &claims }, &Copies::new(), true))).collect();
         for (host, moves) in all {
             claims.retain(|c| c.host != host || !moves.give_up.contains(&(c.app.clone(), c.slot)));
             for (app, slot) in moves.claim {
@@ -301,8 +329,28 @@ mod tests {
         let claims = [claim(0, 9), claim(1, 5)];
         assert_eq!(held(&hosts[1], &claims), BTreeMap::from([("shop".to_owned(), vec![0])]));
         assert!(held(&hosts[0], &claims).is_empty());
-        let moves = |me: usize| moves(&hosts[me], &[app("shop", 1)], &places, &claims);
-        assert_eq!(moves(0).give_up, [("shop".to_owned(), 0)]);
-        assert_eq!(moves(1), Moves::default());
+        let apps = [app("shop", 1)];
+        let seen = Seen { apps: &apps, places: &places, claims: &claims };
+        let moves = |me: usize| moves(&hosts[me], seen, &Copies::new(), true);
+        assert_eq!(moves(0), Moves { give_up: vec![("shop".to_owned(), 0)], ..Moves::default() });
+        assert_eq!(moves(1), Moves { run: Copies::from([("shop".to_owned(), vec![0])]), ..Moves::default() });
+    }
+
+    #[test]
+    fn what_runs_goes_on_when_the_store_has_forgotten_it() {
+        let places = places(3, 1, 10);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let runs = Copies::from([("shop".to_owned(), vec![1, 2, 7]), ("gone".to_owned(), vec![0])]);
+        let claims = [Claim { app: "shop".into(), slot: 2, created: 5, host: hosts[1].clone() }];
+        let apps = [app("shop", 6)];
+        let seen = Seen { apps: &apps, places: &places, claims: &claims };
+        let moves = moves(&hosts[0], seen, &runs, false);
+        // Another host has 2, and 7 is one too many.
+        let expected = Moves {
+            run: Copies::from([("shop".to_owned(), vec![1])]),
+            claim: vec![("shop".to_owned(), 1)],
+            give_up: Vec::new(),
+        };
+        assert_eq!(moves, expected);
     }
 }

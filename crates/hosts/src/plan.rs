@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::digest::Digest;
 use crate::host::Facts;
-use crate::machine::{Copies, Named};
+use crate::machine::Named;
+use crate::placement::Copies;
 use crate::names::HostId;
 
 /// Unit files that rules make, by path, with the digests of their texts.

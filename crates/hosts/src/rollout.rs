@@ -428,7 +428,8 @@ fn health(
                 true => {
                     let cause = report.causes.first();
                     let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
-                    Health::Sick(format!("{more} more units failed than before{cause}"))
+                    let units = if more == 1 { "unit" } else { "units" };
+                    Health::Sick(format!("{more} more {units} failed than before{cause}"))
                 }
             }
         }

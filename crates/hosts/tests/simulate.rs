@@ -12,7 +12,7 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
 use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{self, Claim, Place, Replicated, held, moves};
+use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, held, moves};
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
 use warren_hosts::rollout::{Gate, Phase, Policy, Rollout};
 use warren_hosts::waves::{Step, waves};
@@ -23,6 +23,9 @@ const DRIVERS: usize = 2;
 
 /// How long a lease lives without a sign of its host, in seconds.
 const LEASE: u64 = 60;
+
+/// How long a host whose lease was lost takes no new copies, seconds.
+const TAKES_NOTHING_FOR: u64 = 15;
 
 /// What is in the store at one revision of it.
 #[derive(Clone, Default)]
@@ -46,6 +49,7 @@ impl State {
             id: id.clone(),
             registration: self.registrations.get(id).cloned(),
             report: self.reports.get(id).cloned(),
+            double: None,
         };
         ids.map(|id| (id.clone(), host(id))).collect()
     }
@@ -60,6 +64,10 @@ struct Node {
     /// The revision of the store that it sees.
     seen: u64,
     runs: BTreeSet<(String, u32)>,
+    /// Those of them that were not held when it last looked: the store had forgotten them.
+    adopted: BTreeSet<(String, u32)>,
+    /// After its lease was lost it takes no new copies until then.
+    takes_new_from: u64,
 }
 
 struct World {
@@ -110,6 +118,8 @@ impl World {
             memory: Memory::default(),
             seen: 0,
             runs: BTreeSet::new(),
+            adopted: BTreeSet::new(),
+            takes_new_from: 0,
         };
         let app = |name: &str, replicas, spread: Option<&str>| Replicated {
             name: name.into(),
@@ -178,7 +188,9 @@ impl World {
             state.registrations.insert(id.clone(), registration);
         });
         if first {
-            self.nodes[n].runs.clear();
+            // What it runs may run elsewhere by now; it goes on until it sees that it does.
+            self.nodes[n].adopted = self.nodes[n].runs.clone();
+            self.nodes[n].takes_new_from = now + TAKES_NOTHING_FOR;
         }
         // What it sees may be older than what is there, but never older than what it saw.
         let newest = self.state().revision;
@@ -247,6 +259,7 @@ impl World {
             failed: 0,
             causes: Vec::new(),
             more_causes: 0,
+            highest: 0,
         };
         if self.state().reports.get(&id) != Some(&report) {
             self.write(|state| {
@@ -261,12 +274,25 @@ impl World {
             (id.clone(), Place { capacity: r.facts.capacity, labels: r.facts.labels.clone() })
         };
         let places: BTreeMap<HostId, Place> = view.registrations.iter().map(place).collect();
-        let runs = held(&id, &view.claims);
-        let runs = runs.into_iter().flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s)));
-        self.nodes[n].runs = runs.collect();
-        let moves = moves(&id, &self.apps, &places, &view.claims);
+        let mut runs = Copies::new();
+        for (app, slot) in &self.nodes[n].runs {
+            runs.entry(app.clone()).or_default().push(*slot);
+        }
+        let seen = Seen { apps: &self.apps, places: &places, claims: &view.claims };
+        let takes_new = self.now >= self.nodes[n].takes_new_from;
+        let moves = moves(&id, seen, &runs, takes_new);
+        let pairs = |copies: Copies| -> BTreeSet<(String, u32)> {
+            copies.into_iter().flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s))).collect()
+        };
+        let (new, held) = (pairs(moves.run), pairs(held(&id, &view.claims)));
+        // `kept`: what runs stops only where another host holds it.
+        let holders = placement::holders(&view.claims);
+        for copy in self.nodes[n].runs.difference(&new).filter(|(app, slot)| !holders.contains_key(&(&**app, *slot))) {
+            self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody holds"));
+        }
+        self.nodes[n].adopted = new.difference(&held).cloned().collect();
+        self.nodes[n].runs = new;
         for (app, slot) in moves.give_up {
-            self.nodes[n].runs.remove(&(app.clone(), slot));
             self.write(|state| state.claims.retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot)));
         }
         for (app, slot) in moves.claim {
@@ -415,7 +441,7 @@ impl World {
         }
     }
 
-    /// - `once`: no copy runs on two hosts whose leases hold.
+    /// - `once`: no copy runs on two hosts whose leases hold, and have held since they looked last.
     fn check(&mut self) {
         let state = self.state();
         let mut running: BTreeMap<&(String, u32), Vec<&HostId>> = BTreeMap::new();
@@ -423,7 +449,7 @@ impl World {
             let holds = |(app, slot): &&(String, u32)| {
                 state.claims.iter().any(|c| (&c.host, &c.app, c.slot) == (&node.id, app, *slot))
             };
-            for copy in node.runs.iter().filter(holds) {
+            for copy in node.runs.difference(&node.adopted).filter(holds) {
                 running.entry(copy).or_default().push(&node.id);
             }
         }

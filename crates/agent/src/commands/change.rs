@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use warren_hosts::digest::Digest;
 use warren_hosts::host::Host;
 use warren_hosts::keys;
+use warren_hosts::names::HostId;
 use warren_hosts::release::Release;
 use warren_hosts::revision::{cut, Manifest};
 use warren_hosts::rollout::{Policy, Rollout};
@@ -46,10 +47,29 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
     Ok(0)
 }
 
+/// Lets a host in, and writes what it needs for that to a file.
+pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
+    let shown = file.display();
+    let mut options = std::fs::OpenOptions::new();
+    let mut out = options.write(true).create_new(true).mode(0o600).open(file).with_context(|| shown.to_string())?;
+    let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
+    out.write_all(format!("{password}\n").as_bytes()).and_then(|()| out.sync_all()).with_context(|| shown.to_string())?;
+    let user = site.admit(host, &password)?;
+    site.note(&author(), "admit", host.as_str())?;
+    print(&format!("# For the settings of {host}, with the file {shown} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n"));
+    Ok(0)
+}
+
+pub(super) fn expel(site: &Site, host: &HostId) -> Result<i32> {
+    site.expel(host)?;
+    site.note(&author(), "expel", host.as_str())?;
+    Ok(0)
+}
+
 /// A number that no host has followed yet, also after the store went back.
-fn next_number(site: &Site, hosts: &BTreeMap<warren_hosts::names::HostId, Host>) -> Result<u64> {
+fn next_number(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<u64> {
     let releases = site.releases()?;
-    let reported = hosts.values().filter_map(|host| host.report.as_ref()).map(|report| report.release);
+    let reported = hosts.values().filter_map(|host| host.report.as_ref()).map(|report| report.highest.max(report.release));
     let current = site.current()?.map(|current| current.release);
     let highest = releases.into_keys().chain(reported).chain(current).max();
     Ok(highest.unwrap_or_default() + 1)

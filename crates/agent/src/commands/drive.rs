@@ -107,6 +107,10 @@ impl Driver<'_> {
             Compare::Is(keys::DRIVER.to_owned(), self.me.clone()),
         ];
         if self.site.store.transact(&compare, &writes)? {
+            if rollout.phase != before.phase {
+                let detail = format!("{}: {}", rollout.release, rollout.reason);
+                self.site.note("warren-hosts drive", rollout.words(), &detail)?;
+            }
             if !orders.is_empty() {
                 let way = if orders[0].1.back { "back" } else { "forward" };
                 tell!("release {}: {} hosts are assigned, {way}", rollout.release, orders.len());

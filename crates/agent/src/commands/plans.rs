@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use warren_hosts::host::Facts;
-use warren_hosts::machine::Copies;
+use warren_hosts::placement::Copies;
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{Place, held, settled};
 use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};

@@ -71,6 +71,9 @@ fn has_labels(host: &Host, labels: &[String]) -> bool {
 
 /// What is worth saying of a host in a line.
 fn note(host: &Host) -> String {
+    if let Some(name) = &host.double {
+        return format!("another machine has the same name; it calls itself {}", clean(name));
+    }
     let Some(report) = &host.report else { return String::new() };
     match (&report.outcome, report.causes.first()) {
         (Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
@@ -94,7 +97,7 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
         if is_json {
             let line = json!({
                 "format": JSON_VERSION, "host": id, "state": stands, "assigned": assigned.get(id),
-                "registration": host.registration, "report": report,
+                "registration": host.registration, "report": report, "double": host.double,
             });
             print(&format!("{line}\n"));
             continue;
@@ -115,7 +118,7 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
         rows.insert(0, head.map(str::to_owned).to_vec());
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let total: usize = counts.values().sum();
-        print(&format!("{}{total} hosts: {}.\n", table(&rows), words.join(", ")));
+        print(&format!("{}{}: {}.\n", table(&rows), count_of(total, "host"), words.join(", ")));
     }
     let is_fine = counts.keys().all(|stands| *stands == Standing::Fine);
     Ok(i32::from(bad && !is_fine))

@@ -19,8 +19,7 @@ impl Site {
         let host = |n: &usize| Host {
             id: id(*n),
             registration: (!away.contains(n)).then(|| registration.clone()),
-            report: None,
-        };
+            report: None, double: None };
         let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
         let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
         let rollout = Rollout::new(7, true, policy, waves, &hosts);
@@ -59,6 +58,7 @@ impl Site {
             failed,
             causes: (failed > 0).then_some(cause).into_iter().collect(),
             more_causes: 0,
+            highest: 0,
         };
         self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
     }

@@ -1,0 +1,388 @@
+//! Agents, drivers and operators around a real etcd: releases, failures, everything that can be lost.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Site, has_etcd};
+use warren_testkit::{Dice, Scratch, wait_until};
+
+#[test]
+fn a_release_reaches_all_and_a_bad_one_goes_back() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-release", 3, &[]);
+    site.wait_listed("3 hosts: 3 ok");
+    let status = site.roll_out(&[("a.conf", "one"), ("b.conf", "same")], &["--wave", "1"]);
+    assert!(status.starts_with("release 1 is on all hosts"), "{status}");
+    for host in &site.hosts {
+        assert_eq!(host.manager.running(), "a.service=one b.service=same");
+        host.manager.take_jobs();
+    }
+    let status = site.roll_out(&[("a.conf", "bad"), ("b.conf", "same"), ("c.conf", "new")], &["--wave", "1"]);
+    assert!(status.starts_with("release 2 went back: h1: 1 more unit failed than before"), "{status}");
+    wait_until("the first host is as it was", || site.hosts[0].manager.running() == "a.service=one b.service=same");
+    let jobs = site.hosts[0].manager.take_jobs();
+    let expected = ["try-restart a.service", "start up.target", "stop c.service", "start a.service"];
+    assert_eq!(jobs, expected);
+    // The others were never told of it.
+    for host in &site.hosts[1..] {
+        assert_eq!(host.manager.take_jobs(), [""; 0]);
+    }
+    site.wait_listed("3 hosts: 3 ok");
+    // Rules that the manager does not take change nothing.
+    let status = site.roll_out(&[("a.conf", "fault")], &[]);
+    assert!(status.contains("the rules have faults"), "{status}");
+    let all = |text: &str| site.hosts.iter().all(|host| host.manager.running() == text);
+    wait_until("all are as they were", || all("a.service=one b.service=same"));
+    let key = site.scratch.text_path("key");
+    let why = site.fails(&["rollback", "--key", &key]);
+    assert!(why.contains("the current release is the first one"), "{why}");
+    site.roll_out(&[("a.conf", "two")], &[]);
+    wait_until("all have it", || all("a.service=two"));
+    site.run(&["rollback", "--key", &key, "--soak", "0"]);
+    site.run(&["drive", "--until-over"]);
+    wait_until("all are back", || all("a.service=one b.service=same"));
+    let audit = site.run(&["audit"]);
+    let has = |what: &str| audit.contains(what);
+    assert!(has(" release 2: ") && has(" went back 2: h1: 1 more unit") && has(" rollback 5: "), "{audit}");
+}
+
+#[test]
+fn who_drives_may_be_killed() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-drivers", 4, &[]);
+    site.wait_listed("4 hosts: 4 ok");
+    let revision = site.push(&[("a.conf", "one")]);
+    site.release(&revision, &["--wave", "1", "--wave", "1", "--wave", "1", "--soak", "1"]);
+    let mut drivers = vec![site.driver(), site.driver()];
+    for wave in 1..4 {
+        wait_until("a wave is over", || site.run(&["status"]).matches("healthy").count() > wave);
+        // Whichever of them drives.
+        drivers.remove(0).kill();
+        drivers.push(site.driver());
+    }
+    wait_until("the rollout is over", || site.run(&["status"]).starts_with("release 1 is on all hosts"));
+    for host in &site.hosts {
+        assert_eq!((host.manager.running().as_str(), host.manager.reloads()), ("a.service=one", 1), "{}", host.name);
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_restarts_nothing_twice() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-killed", 1, &[]);
+    site.wait_listed("1 host: 1 ok");
+    let mut dice = Dice(warren_testkit::seed());
+    let rules = |round: usize| -> Vec<(String, String)> {
+        (0..6).map(|n| (format!("u{n}.conf"), format!("{round}"))).collect()
+    };
+    let roll_out = |site: &Site, round| {
+        let rules = rules(round);
+        let rules: Vec<(&str, &str)> = rules.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let revision = site.push(&rules);
+        site.release(&revision, &["--patience", "60"]);
+    };
+    roll_out(&site, 0);
+    site.run(&["drive", "--until-over"]);
+    site.hosts[0].manager.take_jobs();
+    // Long enough that kills fall between all steps.
+    site.hosts[0].manager.slow_down(Duration::from_millis(15));
+    let driver = site.driver();
+    for round in 1..=12 {
+        roll_out(&site, round);
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(dice.roll(400)));
+            site.hosts[0].agent.take().expect("an agent").kill();
+            site.start_agent(0);
+        }
+        wait_until("it is over", || site.run(&["status"]).contains("is on all hosts"));
+        let mut jobs = site.hosts[0].manager.take_jobs();
+        jobs.sort_unstable();
+        let expected: Vec<String> = (0..6).map(|n| format!("try-restart u{n}.service")).collect();
+        // The manager goes on with a job whose client was killed; what it does not tell any more is asked for again.
+        jobs.dedup();
+        assert_eq!(jobs, expected, "round {round}");
+        let starts = site.hosts[0].manager.starts();
+        assert!(starts.iter().all(|starts| *starts == round as u64 + 1), "round {round}: {starts:?}");
+    }
+    drop(driver);
+}
+
+#[test]
+fn nothing_happens_because_the_store_is_away() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-away", 2, &[]);
+    site.wait_listed("2 hosts: 2 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let etcd = site.etcd.as_ref().expect("it runs");
+    etcd.signal("STOP");
+    wait_until("both say so", || ["h1", "h2"].iter().all(|host| site.log(host).contains("goes on with what it has")));
+    // One that starts while the store is away goes on with what it has, too.
+    site.hosts[1].agent.take().expect("an agent").kill();
+    site.start_agent(1);
+    wait_until("it says so", || site.log("h2").matches("goes on with what it has").count() == 2);
+    let etcd = site.etcd.as_ref().expect("it runs");
+    etcd.signal("CONT");
+    site.wait_listed("2 hosts: 2 ok");
+    for host in &site.hosts {
+        assert_eq!((host.manager.running().as_str(), host.manager.reloads()), ("a.service=one", 1), "{}", host.name);
+    }
+    let status = site.roll_out(&[("a.conf", "two")], &[]);
+    assert!(status.starts_with("release 2 is on all hosts"), "{status}");
+}
+
+#[test]
+fn a_store_that_was_restored_is_told_and_not_followed() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-restored", 2, &[]);
+    site.wait_listed("2 hosts: 2 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    site.stop_etcd();
+    let (data, backup) = (site.scratch.path("etcd"), site.scratch.path("backup"));
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        let _ = std::fs::remove_dir_all(to);
+        let status = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(status.expect("cp(1)").success());
+    };
+    copy(&data, &backup);
+    site.start_etcd();
+    for text in ["two", "three", "four"] {
+        site.roll_out(&[("a.conf", text)], &[]);
+    }
+    site.stop_etcd();
+    copy(&backup, &data);
+    site.start_etcd();
+    site.wait_listed("the store assigns release 1, but this host has followed release 4");
+    for host in &site.hosts {
+        assert_eq!(host.manager.running(), "a.service=four");
+    }
+    // The next release has a number that they follow.
+    let status = site.roll_out(&[("a.conf", "five")], &[]);
+    assert!(status.starts_with("release 5 is on all hosts"), "{status}");
+    site.wait_listed("2 hosts: 2 ok");
+}
+
+#[test]
+fn a_full_store_and_one_that_was_compacted_are_lived_with() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-full", 1, &["--quota-backend-bytes", "2000000"]);
+    site.wait_listed("1 host: 1 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let agent = site.hosts[0].agent.as_ref().expect("an agent");
+    agent.signal("STOP");
+    // Values that differ, so that nothing is stored once.
+    let large = |n: usize| format!("{n} ").repeat(100_000);
+    let full = (0..20).find_map(|n| {
+        let text = large(n + 100);
+        let rules = site.scratch.path("rules/a.conf");
+        std::fs::write(rules, text).expect("written");
+        let out = site.try_run(&["push", &site.scratch.text_path("rules")]);
+        (!out.status.success()).then(|| String::from_utf8_lossy(&out.stderr).into_owned())
+    });
+    let full = full.expect("it gets full");
+    assert!(full.contains("the store is full: compact and defragment etcd, then disarm its alarm"), "{full}");
+    // Another agent would register; the one that waits will ask for what is gone by then.
+    let waiting = site.hosts[0].agent.take().expect("an agent");
+    site.start_agent(0);
+    wait_until("the agent says so", || site.log("h1").contains("the store is full"));
+    site.hosts[0].agent.take().expect("an agent").kill();
+    site.hosts[0].agent = Some(waiting);
+    assert_eq!(site.hosts[0].manager.running(), "a.service=one");
+    // The operator makes room.
+    site.ask("/v3/kv/deleterange", r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#);
+    let status = site.ask("/v3/maintenance/status", "{}");
+    let of = |name: &str| {
+        let rest = status.split(&format!("\"{name}\":\"")).nth(1).expect("it says so");
+        rest.split('"').next().expect("a number").to_owned()
+    };
+    let (revision, member) = (of("revision"), of("member_id"));
+    site.ask("/v3/kv/compaction", &format!(r#"{{"revision":"{revision}","physical":true}}"#));
+    site.ask("/v3/maintenance/defragment", "{}");
+    site.ask("/v3/maintenance/alarm", &format!(r#"{{"memberID":"{member}","action":"DEACTIVATE","alarm":"NOSPACE"}}"#));
+    site.hosts[0].agent.as_ref().expect("an agent").signal("CONT");
+    let status = site.roll_out(&[("a.conf", "two")], &[]);
+    assert!(status.starts_with("release 2 is on all hosts"), "{status}");
+}
+
+#[test]
+fn a_machine_that_was_copied_follows_nothing() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-copied", 1, &[]);
+    site.wait_listed("1 host: 1 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    // The copy has the same name and the same state, and a manager of its own.
+    let state = site.scratch.path("h1.state");
+    let copied = std::process::Command::new("cp").arg("-a").arg(&state).arg(site.scratch.path("copy.state")).status();
+    assert!(copied.expect("cp(1)").success());
+    site.add_host("copy");
+    site.hosts[1].agent.take().expect("an agent").kill();
+    let conf = std::fs::read_to_string(site.scratch.path("copy.conf")).expect("settings");
+    site.scratch.write("copy.conf", &conf.replace("Name=copy", "Name=h1"));
+    site.start_agent(1);
+    wait_until("one of them says so", || {
+        ["h1", "copy"].iter().any(|host| site.log(host).contains("another machine is registered as h1"))
+    });
+    let of_one = |site: &Site| site.hosts.iter().filter(|host| host.manager.running() == "a.service=two").count();
+    site.roll_out(&[("a.conf", "two")], &[]);
+    wait_until("one of them follows", || of_one(&site) == 1);
+    site.wait_listed("another machine has the same name");
+}
+
+#[test]
+fn keys_and_damage_are_told_by_name() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-keys", 1, &[]);
+    site.wait_listed("1 host: 1 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    // A key that is not, or no longer, trusted.
+    let trusted = std::fs::read_to_string(site.scratch.path("trusted-keys")).expect("keys");
+    site.scratch.write("trusted-keys", "");
+    let status = site.roll_out(&[("a.conf", "two")], &[]);
+    assert!(status.contains("which this host does not trust"), "{status}");
+    assert_eq!(site.hosts[0].manager.running(), "a.service=one");
+    site.scratch.write("trusted-keys", &trusted);
+    // Half of a revision is not released.
+    let revision = site.push(&[("a.conf", "three")]);
+    site.ask("/v3/kv/deleterange", r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#);
+    let why = site.fails(&["release", &revision, "--key", &site.scratch.text_path("key")]);
+    assert!(why.contains("the revision is incomplete: the store lacks"), "{why}");
+    let why = site.fails(&["plan", "abcdef"]);
+    assert!(why.contains("there is no revision abcdef"), "{why}");
+}
+
+#[test]
+fn copies_move_when_a_host_is_lost_and_only_then() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-copies", 3, &[]);
+    site.wait_listed("3 hosts: 3 ok");
+    let rules = "object Container \"shop\" {\n  replicas = 6\n}\n";
+    site.roll_out(&[("shop.conf", rules)], &[]);
+    let held = |site: &Site, host: &str| -> Vec<u32> {
+        let text = std::fs::read_to_string(site.scratch.path(&format!("{host}.state/machine.conf"))).unwrap_or_default();
+        let list = text.split("\"shop\" = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+        list.split(", ").filter_map(|number| number.parse().ok()).collect()
+    };
+    let names = ["h1", "h2", "h3"];
+    let all = |site: &Site, names: &[&str]| {
+        let mut all: Vec<u32> = names.iter().flat_map(|host| held(site, host)).collect();
+        all.sort_unstable();
+        all
+    };
+    wait_until("each copy has a host", || all(&site, &names) == [0, 1, 2, 3, 4, 5]);
+    let before: Vec<Vec<u32>> = names.iter().map(|host| held(&site, host)).collect();
+    assert!(before.iter().all(|slots| slots.len() == 2), "{before:?}");
+    // An agent that is started again keeps its copies.
+    site.hosts[0].agent.take().expect("an agent").kill();
+    site.start_agent(0);
+    wait_until("it follows again", || site.log("h1").contains("release 1 is in force"));
+    site.hosts[2].agent.take().expect("an agent").kill();
+    wait_until("its copies have moved", || all(&site, &names[..2]) == [0, 1, 2, 3, 4, 5]);
+    for (host, before) in names[..2].iter().zip(&before) {
+        let now = held(&site, host);
+        assert!(before.iter().all(|slot| now.contains(slot)), "{host}: {before:?} became {now:?}");
+    }
+    // One that comes back takes nothing away.
+    let settled: Vec<Vec<u32>> = names[..2].iter().map(|host| held(&site, host)).collect();
+    site.start_agent(2);
+    wait_until("it gives up what others have", || held(&site, "h3").is_empty());
+    let now: Vec<Vec<u32>> = names[..2].iter().map(|host| held(&site, host)).collect();
+    assert_eq!(now, settled);
+}
+
+/// A certificate authority, and certificates of it: for the store, and for clients.
+fn certificates(scratch: &Scratch) {
+    let openssl = |words: &str| {
+        let mut command = std::process::Command::new("openssl");
+        let out = command.args(words.split(' ')).current_dir(&scratch.0).output().expect("openssl(1)");
+        assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
+    };
+    let new_key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!("req -x509 {new_key} -days 2 -subj /CN=site -keyout ca.key -out ca.pem"));
+    scratch.write("san", "subjectAltName=IP:127.0.0.1\n");
+    for name in ["store", "client"] {
+        openssl(&format!("req {new_key} -subj /O={name} -keyout {name}.key -out {name}.csr"));
+        let more = "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san";
+        openssl(&format!("x509 -req -in {name}.csr {more} -out {name}.pem"));
+    }
+}
+
+#[test]
+fn a_host_may_write_what_is_its_own_over_mutual_tls() {
+    if !has_etcd() {
+        return;
+    }
+    let scratch = Scratch::new("hosts-tls");
+    certificates(&scratch);
+    let path = |name: &str| scratch.text_path(name);
+    let words = [
+        ["--cert-file", &path("store.pem")],
+        ["--key-file", &path("store.key")],
+        ["--trusted-ca-file", &path("ca.pem")],
+    ];
+    let mut words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
+    words.push("--client-cert-auth".to_owned());
+    let settings = format!(
+        "CACertificate={}\nCertificate={}\nCertificateKey={}\n",
+        path("ca.pem"),
+        path("client.pem"),
+        path("client.key")
+    );
+    let curl = ["--cacert", &path("ca.pem"), "--cert", &path("client.pem"), "--key", &path("client.key")].map(str::to_owned);
+    let mut site = Site::with(scratch, "https", words, settings);
+    site.curl_words = curl.to_vec();
+    // Without a certificate nobody gets in; a store whose certificate comes from elsewhere is none.
+    let settings = std::mem::take(&mut site.more_settings);
+    for (authority, wrong) in [("ca.pem", "does not answer"), ("client.pem", "invalid peer certificate")] {
+        site.write_operator(&format!("CACertificate={}\n", site.scratch.text_path(authority)));
+        let why = site.fails(&["list"]);
+        assert!(why.contains(wrong), "{why}");
+    }
+    site.more_settings = settings;
+    site.ask("/v3/auth/user/add", r#"{"name":"root","password":"operator"}"#);
+    site.ask("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
+    site.ask("/v3/auth/enable", "{}");
+    site.scratch.write("operator.password", "operator\n");
+    site.write_operator(&format!("User=root\nPasswordFile={}\n", site.scratch.text_path("operator.password")));
+    for name in ["h1", "h2"] {
+        let file = site.scratch.text_path(&format!("{name}.password"));
+        let words = site.run(&["admit", name, &file]);
+        assert!(words.contains(&format!("User=warren-{name}")), "{words}");
+        site.add_host_with(name, &format!("User=warren-{name}\nPasswordFile={file}\n"));
+    }
+    site.wait_listed("2 hosts: 2 ok");
+    let status = site.roll_out(&[("shop.conf", "object Container \"shop\" {\n  replicas = 3\n}\n")], &[]);
+    assert!(status.starts_with("release 1 is on all hosts"), "{status}");
+    // With what a host has nobody pushes, releases or speaks for another.
+    let as_host = |words: &[&str]| {
+        let conf = site.scratch.text_path("h1.conf");
+        let out = std::process::Command::new(support::HOSTS).args(["--config", &conf]).args(words).output().expect("it runs");
+        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    assert!(as_host(&["list"]).0);
+    for words in [&["push", &site.scratch.text_path("rules")][..], &["stop"], &["expel", "h2"], &["prune"]] {
+        let (is_done, why) = as_host(words);
+        assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
+    }
+    // One that is let in no more is told so, and goes on with what it has.
+    site.run(&["expel", "h2"]);
+    wait_until("the host says so", || site.log("h2").contains("the store does not allow this"));
+    assert!(site.hosts[1].agent.as_mut().expect("an agent").0.try_wait().expect("a child").is_none());
+}

@@ -1,0 +1,225 @@
+//! A store that can be stopped, restored and cut off, agents that can be killed, and a manager that only writes down
+//! what it is told.
+
+pub mod recorder;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use warren_testkit::{Scratch, wait_until};
+
+use recorder::Recorder;
+
+pub const AGENT: &str = env!("CARGO_BIN_EXE_warren-agent");
+pub const HOSTS: &str = env!("CARGO_BIN_EXE_warren-hosts");
+
+/// Whether etcd is installed; if it is not, the test has not run.
+pub fn has_etcd() -> bool {
+    let is_there = Command::new("etcd").arg("--version").output().is_ok();
+    if !is_there {
+        warren_testkit::not_run("etcd, not installed");
+    }
+    is_there
+}
+
+/// A process that is killed when it is dropped.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn signal(&self, signal: &str) {
+        let pid = self.0.id().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(status.expect("kill(1)").success());
+    }
+
+    pub fn kill(mut self) {
+        self.0.kill().expect("it can be killed");
+        self.0.wait().expect("it was a child");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// A site: a store, hosts, an operator.
+pub struct Site {
+    pub scratch: Scratch,
+    pub url: String,
+    pub etcd: Option<Process>,
+    etcd_words: Vec<String>,
+    /// For curl(1), where the store wants more.
+    pub curl_words: Vec<String>,
+    /// Lines of the settings of the operator and of hosts.
+    pub more_settings: String,
+    pub hosts: Vec<Host>,
+}
+
+pub struct Host {
+    pub name: String,
+    pub manager: Recorder,
+    pub agent: Option<Process>,
+}
+
+impl Site {
+    pub fn new(name: &str, hosts: usize, etcd_words: &[&str]) -> Site {
+        let words = etcd_words.iter().map(|word| (*word).to_owned()).collect();
+        let mut site = Site::with(Scratch::new(name), "http", words, String::new());
+        for n in 1..=hosts {
+            site.add_host(&format!("h{n}"));
+        }
+        site
+    }
+
+    /// A site without hosts.
+    pub fn with(scratch: Scratch, scheme: &str, etcd_words: Vec<String>, more_settings: String) -> Site {
+        let url = format!("{scheme}://127.0.0.1:{}", free_port());
+        let mut site = Site { scratch, url, etcd: None, etcd_words, curl_words: Vec::new(), more_settings, hosts: Vec::new() };
+        site.write_operator("");
+        site.start_etcd();
+        let key = site.scratch.text_path("key");
+        let line = site.run(&["keygen", &key]);
+        site.scratch.write("trusted-keys", &line);
+        site
+    }
+
+    pub fn write_operator(&self, more: &str) {
+        let text = format!("[Hosts]\nEndpoints={}\n{}{more}", self.url, self.more_settings);
+        self.scratch.write("operator.conf", &text);
+    }
+
+    pub fn start_etcd(&mut self) {
+        let mut etcd = Command::new("etcd");
+        etcd.args(["--data-dir", &self.scratch.text_path("etcd")])
+            .args(["--listen-client-urls", &self.url, "--advertise-client-urls", &self.url])
+            .args(["--listen-peer-urls", "http://127.0.0.1:0"])
+            .args(&self.etcd_words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        self.etcd = Some(Process(etcd.spawn().expect("etcd starts")));
+        wait_until("the store answers", || self.try_run(&["list"]).status.success());
+    }
+
+    pub fn stop_etcd(&mut self) {
+        drop(self.etcd.take());
+    }
+
+    /// A host of this name, its settings and its manager; its agent is started.
+    pub fn add_host(&mut self, name: &str) {
+        self.add_host_with(name, "");
+    }
+
+    pub fn add_host_with(&mut self, name: &str, more: &str) {
+        let path = |what: &str| self.scratch.text_path(&format!("{name}.{what}"));
+        let settings = format!(
+            "[Hosts]\nEndpoints={}\nName={name}\nTrustedKeys={}\nStateDirectory={}\nControlSocket={}\nLabels={}\n\
+             LeaseSec=5\nCapacity=4\nMaxRestarts=2\n{}{more}",
+            self.url,
+            self.scratch.text_path("trusted-keys"),
+            path("state"),
+            path("control"),
+            path("labels"),
+            self.more_settings,
+        );
+        self.scratch.write(&format!("{name}.labels"), &format!("name={name}\n"));
+        self.scratch.write(&format!("{name}.conf"), &settings);
+        let manager = Recorder::new(Path::new(&path("control")), Path::new(&path("state")));
+        self.hosts.push(Host { name: name.to_owned(), manager, agent: None });
+        self.start_agent(self.hosts.len() - 1);
+    }
+
+    pub fn start_agent(&mut self, host: usize) {
+        let name = &self.hosts[host].name;
+        let log = self.scratch.path(&format!("{name}.log"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let mut agent = Command::new(AGENT);
+        agent.arg("--config").arg(self.scratch.path(&format!("{name}.conf")));
+        agent.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.hosts[host].agent = Some(Process(agent.spawn().expect("an agent")));
+    }
+
+    pub fn log(&self, host: &str) -> String {
+        std::fs::read_to_string(self.scratch.path(&format!("{host}.log"))).unwrap_or_default()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(HOSTS);
+        command.arg("--config").arg(self.scratch.path("operator.conf")).args(words).stdin(Stdio::null());
+        command
+    }
+
+    pub fn try_run(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("the command runs")
+    }
+
+    /// What an operator's command prints.
+    pub fn run(&self, words: &[&str]) -> String {
+        let out = self.try_run(words);
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("text")
+    }
+
+    /// What it says when it fails.
+    pub fn fails(&self, words: &[&str]) -> String {
+        let out = self.try_run(words);
+        assert!(!out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stdout));
+        String::from_utf8(out.stderr).expect("text")
+    }
+
+    pub fn driver(&self) -> Process {
+        Process(self.command(&["drive"]).stderr(Stdio::null()).spawn().expect("a driver"))
+    }
+
+    /// Rules as a revision: its name.
+    pub fn push(&self, rules: &[(&str, &str)]) -> String {
+        let directory = self.scratch.path("rules");
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).expect("a directory");
+        for (name, text) in rules {
+            std::fs::write(directory.join(name), text).expect("written");
+        }
+        self.run(&["push", &self.scratch.text_path("rules")]).trim().to_owned()
+    }
+
+    pub fn release(&self, revision: &str, more: &[&str]) {
+        let key = self.scratch.text_path("key");
+        let soak: &[&str] = if more.contains(&"--soak") { &[] } else { &["--soak", "0"] };
+        let words = [&["release", revision, "--key", &key], soak, more].concat();
+        self.run(&words);
+    }
+
+    /// Pushes rules, releases them, and drives until the rollout is over.
+    pub fn roll_out(&self, rules: &[(&str, &str)], more: &[&str]) -> String {
+        let revision = self.push(rules);
+        self.release(&revision, more);
+        let _ = self.try_run(&["drive", "--until-over"]);
+        self.run(&["status"])
+    }
+
+    /// Waits until the list of hosts has this in it.
+    pub fn wait_listed(&self, text: &str) {
+        let mut last = String::new();
+        wait_until(&format!("'{text}' among the hosts"), || {
+            last = self.run(&["list"]);
+            last.contains(text)
+        });
+    }
+
+    /// Sends a request to the store itself.
+    pub fn ask(&self, path: &str, body: &str) -> String {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-X", "POST", "-d", body]).args(&self.curl_words).arg(format!("{}{path}", self.url));
+        let out = curl.output().expect("curl(1)");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+}
