@@ -146,7 +146,8 @@ fn name(settings: &Settings) -> Result<HostId, String> {
     if let Some(name) = &settings.name {
         return Ok(name.clone());
     }
-    let text = std::fs::read_to_string("/etc/machine-id").map_err(|e| format!("/etc/machine-id: {e}"))?;
+    let text =
+        std::fs::read_to_string("/etc/machine-id").map_err(|e| format!("/etc/machine-id: {e}"))?;
     text.trim().parse().map_err(|e| format!("/etc/machine-id: {e}; set Name="))
 }
 
@@ -214,7 +215,8 @@ impl Agent {
                         return Ok(());
                     }
                     rest = REST_MIN;
-                    store.watch(&keys, revision, &mut |_, _| is_current() && poke.send(Poke).is_ok())
+                    store
+                        .watch(&keys, revision, &mut |_, _| is_current() && poke.send(Poke).is_ok())
                 });
                 match ended {
                     Ok(()) => return,
@@ -271,7 +273,9 @@ impl Agent {
                     is_poked = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err("all watches have ended".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("all watches have ended".to_owned());
+                }
             }
         }
     }
@@ -374,7 +378,9 @@ impl Agent {
 
     /// Goes on with what an agent before did not end: copies that moved when it was killed.
     fn go_on(&mut self) {
-        let Some(applied) = self.kept.memory.applied.filter(|_| self.kept.todo.is_some()) else { return };
+        let Some(applied) = self.kept.memory.applied.filter(|_| self.kept.todo.is_some()) else {
+            return;
+        };
         if let Err(why) = self.put_in_force(applied.revision) {
             tell!("{why}");
         }
@@ -420,8 +426,12 @@ impl Agent {
         };
         let own = read(&keys::assigned(&self.id))?;
         let assigned = effective(own, read(keys::CURRENT)?);
-        let Some(number) = needs_release(&self.kept.memory, assigned) else { return Ok((assigned, None)) };
-        let Some(value) = self.store.get(&keys::release(number))? else { return Ok((assigned, None)) };
+        let Some(number) = needs_release(&self.kept.memory, assigned) else {
+            return Ok((assigned, None));
+        };
+        let Some(value) = self.store.get(&keys::release(number))? else {
+            return Ok((assigned, None));
+        };
         let trusted = read_file(&self.settings.trusted)
             .and_then(|bytes| read_keys(&String::from_utf8_lossy(&bytes)))
             .unwrap_or_else(|why| {
@@ -549,7 +559,9 @@ impl Agent {
 
     /// Runs the drain command of the settings.
     fn drain(&self, word: &str) -> Result<(), String> {
-        let Some((program, words)) = self.settings.drain.as_ref().and_then(|words| words.split_first()) else {
+        let Some((program, words)) =
+            self.settings.drain.as_ref().and_then(|words| words.split_first())
+        else {
             return Ok(());
         };
         let mut command = Command::new(program);
@@ -584,7 +596,8 @@ impl Agent {
         if let Some((_, apps)) = self.replicated.as_ref().filter(|(known, _)| *known == key) {
             return Ok(apps.clone());
         }
-        let apps = Evaluated::new(self.disk.directory_of(revision), &files, 1).replicated(&prelude)?;
+        let apps =
+            Evaluated::new(self.disk.directory_of(revision), &files, 1).replicated(&prelude)?;
         self.replicated = Some((key, apps.clone()));
         Ok(apps)
     }

@@ -197,7 +197,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Push { dir, message } => change::push(&site, &dir, &message),
         Verb::Log => show::log(&site, cli.json),
         Verb::Diff { old, new } => plans::diff(&site, &old, &new),
-        Verb::Plan { new, against, all } => plans::plan(&site, &new, against.as_deref(), all, cli.json),
+        Verb::Plan { new, against, all } => {
+            plans::plan(&site, &new, against.as_deref(), all, cli.json)
+        }
         Verb::Release(args) => change::release(&site, &args.revision, &args.how),
         Verb::Rollback(how) => change::rollback(&site, &how),
         Verb::Status => show::status(&site, cli.json),
@@ -223,8 +225,11 @@ pub fn run(cli: Cli) -> Result<i32> {
 /// The revision whose name begins so.
 fn find_revision(site: &Site, text: &str) -> Result<Digest> {
     let revisions = site.revisions()?;
-    let found: Vec<Digest> =
-        revisions.iter().map(|(name, _)| *name).filter(|name| name.to_string().starts_with(text)).collect();
+    let found: Vec<Digest> = revisions
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| name.to_string().starts_with(text))
+        .collect();
     match found[..] {
         [one] => Ok(one),
         [] => Err(anyhow!("there is no revision {text}; `warren-hosts log` lists them")),
@@ -236,7 +241,8 @@ fn find_revision(site: &Site, text: &str) -> Result<Digest> {
 /// Who is at the keyboard.
 fn author() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let user = variable("SUDO_USER").or_else(|| variable("USER")).unwrap_or_else(|| "root".to_owned());
+    let user =
+        variable("SUDO_USER").or_else(|| variable("USER")).unwrap_or_else(|| "root".to_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{user}@{host}")
 }

@@ -67,7 +67,8 @@ impl Disk {
 
     /// The rules that have the manager read those of this directory.
     pub fn include(&self) -> String {
-        let path = |name| self.path(name).display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+        let path =
+            |name| self.path(name).display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
         format!(
             "// Rules of many hosts: warren-agent(8) keeps them.\ninclude \"{}\"\ninclude_recursive \"{}\"\n",
             path("machine.conf"),
@@ -193,7 +194,8 @@ impl Disk {
 
     /// Chunks of the revisions that are here, so that only what is new is fetched.
     pub fn chunks(&self) -> BTreeMap<Digest, Vec<u8>> {
-        let revisions = self.revisions().into_iter().filter_map(|revision| self.files(revision).ok());
+        let revisions =
+            self.revisions().into_iter().filter_map(|revision| self.files(revision).ok());
         let files = revisions.flat_map(|files| files.into_values());
         let mut chunks = BTreeMap::new();
         for bytes in files {

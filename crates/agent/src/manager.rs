@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
 use warren_wire::control::{
-    Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals, Why, WhyStep,
-    write_request,
+    Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals,
+    Why, WhyStep, write_request,
 };
 use warren_wire::frame;
 
@@ -127,7 +127,8 @@ impl Manager {
     pub fn difference(&self) -> Result<Todo, String> {
         let reload = ReloadConfiguration { dry_run: true, texts: true, ..rules_only() };
         let answer = self.call(&reload)?;
-        let units = |list: Vec<String>| list.into_iter().filter(|name| !name.contains('/')).collect();
+        let units =
+            |list: Vec<String>| list.into_iter().filter(|name| !name.contains('/')).collect();
         let added: BTreeSet<&str> = answer.added.iter().map(|name| &**name).collect();
         let new = answer.texts.iter().filter(|text| added.contains(&*text.path));
         Ok(Todo {
@@ -159,7 +160,8 @@ impl Manager {
             }
         }
         while !todo.restart.is_empty() {
-            let some: Vec<String> = todo.restart.iter().take(self.restarts.max(1)).cloned().collect();
+            let some: Vec<String> =
+                todo.restart.iter().take(self.restarts.max(1)).cloned().collect();
             for unit in &some {
                 todo.restart.remove(unit);
                 todo.changed.remove(unit);
@@ -171,7 +173,8 @@ impl Manager {
         }
         keep(todo);
         let failed = self.list(Texts(Vec::new()), "failed");
-        let again: Vec<String> = failed.into_iter().filter(|unit| todo.changed.contains(unit)).collect();
+        let again: Vec<String> =
+            failed.into_iter().filter(|unit| todo.changed.contains(unit)).collect();
         for unit in &again {
             // Limits of starts are those of the file that is gone.
             let _ = self.call(&Clear { unit: Some(unit.clone()) });
@@ -201,7 +204,8 @@ impl Manager {
     /// Has units do a job. What becomes of each shows in the manager's health.
     fn jobs(&self, units: &[String], job_type: JobType) {
         for some in units.chunks(JOBS_AT_ONCE) {
-            let jobs = Jobs { units: some.to_vec(), job_type: Some(job_type.clone()), ..Jobs::default() };
+            let jobs =
+                Jobs { units: some.to_vec(), job_type: Some(job_type.clone()), ..Jobs::default() };
             if let Err(why) = self.ask(&jobs, true, |_| {}) {
                 warren_sys::tell!("a job of {} units: {why}", some.len());
             }
@@ -278,11 +282,15 @@ mod tests {
 
     #[test]
     fn what_was_not_done_is_done_with_what_came_after() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let one = Todo { stop: names(&["a"]), restart: names(&["b"]), ..Todo::default() };
         let two = Todo { restart: names(&["b", "c"]), start: names(&["t"]), ..Todo::default() };
         let both = one.and(two);
-        assert_eq!((both.stop, both.restart, both.start), (names(&["a"]), names(&["b", "c"]), names(&["t"])));
+        assert_eq!(
+            (both.stop, both.restart, both.start),
+            (names(&["a"]), names(&["b", "c"]), names(&["t"]))
+        );
     }
 
     #[test]

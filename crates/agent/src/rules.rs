@@ -169,11 +169,11 @@ impl Rules for Evaluated {
         use warren_fleet::made::Product;
         let loaded = self.load(prelude);
         let Some(session) = &loaded.session else { return Err(faults(&loaded)) };
-        let digest = |(path, product): (&Box<str>, &Product)| {
+        let digest = |path: &str, product: &Product| {
             let unit_type = Product::unit_type(path)?;
-            Some((path.clone(), Digest::of(product.file.print(unit_type).as_bytes())))
+            Some((path.into(), Digest::of(product.file.print(unit_type).as_bytes())))
         };
-        Ok(session.products().iter().filter_map(digest).collect())
+        Ok(session.products().iter().filter_map(|(path, product)| digest(path, product)).collect())
     }
 }
 
@@ -219,7 +219,9 @@ mod tests {
         write_directory(&directory, &files).expect("written");
         let evaluated = Evaluated::new(directory, &files, 1);
         let prelude = |role: &str, copies: &str| {
-            format!("globals.machine = {{ labels = {{ role = \"{role}\" }}, copies = {{ {copies} }} }}\n")
+            format!(
+                "globals.machine = {{ labels = {{ role = \"{role}\" }}, copies = {{ {copies} }} }}\n"
+            )
         };
         let made = |role, copies| evaluated.evaluate(&prelude(role, copies)).expect("no faults");
         assert!(made("web", "").is_empty());

@@ -97,7 +97,8 @@ impl Settings {
     /// # Errors
     /// It cannot be read, or a line means nothing; in words.
     pub fn read(path: &Path) -> Result<Settings, String> {
-        let text = String::from_utf8(read_file(path)?).map_err(|_| format!("{}: not UTF-8", path.display()))?;
+        let text = String::from_utf8(read_file(path)?)
+            .map_err(|_| format!("{}: not UTF-8", path.display()))?;
         Settings::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
     }
 
@@ -114,13 +115,16 @@ impl Settings {
             let value = value.trim();
             let number = |least: u64, most: u64| {
                 let number = value.parse().ok().filter(|n| (least..=most).contains(n));
-                number.ok_or_else(|| wrong(&format!("{value:?} is no number from {least} to {most}")))
+                number
+                    .ok_or_else(|| wrong(&format!("{value:?} is no number from {least} to {most}")))
             };
             match name.trim() {
                 "Endpoints" => {
                     let urls = value.split_ascii_whitespace().map(|url| endpoint(url).ok_or(url));
                     let urls: Result<Vec<String>, &str> = urls.collect();
-                    settings.endpoints.urls = urls.map_err(|url| wrong(&format!("{url:?} is no address such as https://HOST:2379")))?;
+                    settings.endpoints.urls = urls.map_err(|url| {
+                        wrong(&format!("{url:?} is no address such as https://HOST:2379"))
+                    })?;
                 }
                 "CACertificate" => settings.endpoints.ca = Some(value.into()),
                 "Certificate" => certificate = Some(PathBuf::from(value)),
@@ -136,7 +140,8 @@ impl Settings {
                 "LeaseSec" => settings.lease = number(5, 86_400)?,
                 "MaxRestarts" => settings.restarts = number(0, 100_000)? as u32,
                 "DrainCommand" => {
-                    let words: Vec<String> = value.split_ascii_whitespace().map(str::to_owned).collect();
+                    let words: Vec<String> =
+                        value.split_ascii_whitespace().map(str::to_owned).collect();
                     settings.drain = Some(words).filter(|words| !words.is_empty());
                 }
                 other => return Err(wrong(&format!("there is no setting {other:?}"))),
@@ -171,12 +176,16 @@ impl Endpoints {
     pub(crate) fn read_secrets(&self) -> Result<Secrets, String> {
         let roots = self.ca.as_deref().map(certificates).transpose()?;
         if roots.is_none() && self.urls.iter().any(|url| url.starts_with("https:")) {
-            return Err("CACertificate= is missing: it says whose certificate the store has to have".to_owned());
+            return Err(
+                "CACertificate= is missing: it says whose certificate the store has to have"
+                    .to_owned(),
+            );
         }
         let own = match &self.certificate {
             Some((chain, key)) => {
                 let pem = read_file(key)?;
-                let key = PrivateKey::from_pem(&pem).map_err(|e| format!("{}: {e}", key.display()))?;
+                let key =
+                    PrivateKey::from_pem(&pem).map_err(|e| format!("{}: {e}", key.display()))?;
                 Some((certificates(chain)?, key))
             }
             None => None,
@@ -196,7 +205,9 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
     let pem = read_file(path)?;
     let mut out = Vec::new();
     for item in parse_pem(&pem) {
-        if let PemItem::Certificate(certificate) = item.map_err(|e| format!("{}: {e}", path.display()))? {
+        if let PemItem::Certificate(certificate) =
+            item.map_err(|e| format!("{}: {e}", path.display()))?
+        {
             out.push(certificate);
         }
     }
@@ -227,9 +238,15 @@ mod tests {
         for (text, why) in [
             ("", "Endpoints= is missing"),
             ("Endpoints=a:2379", "line 1: \"a:2379\" is no address such as https://HOST:2379"),
-            ("Endpoints=http://a/x", "line 1: \"http://a/x\" is no address such as https://HOST:2379"),
+            (
+                "Endpoints=http://a/x",
+                "line 1: \"http://a/x\" is no address such as https://HOST:2379",
+            ),
             ("Endpoint=http://a", "line 1: there is no setting \"Endpoint\""),
-            ("Name=a/b", "line 1: \"a/b\" is no name of a host: letters, digits, '-', '_' and '.', at most 128"),
+            (
+                "Name=a/b",
+                "line 1: \"a/b\" is no name of a host: letters, digits, '-', '_' and '.', at most 128",
+            ),
             ("LeaseSec=1", "line 1: \"1\" is no number from 5 to 86400"),
             ("Endpoints=http://a\nCertificate=/x", "Certificate= and CertificateKey= go together"),
             ("x", "line 1: no '=' in it"),
@@ -237,6 +254,8 @@ mod tests {
             assert_eq!(Settings::parse(text), Err(why.to_owned()));
         }
         let endpoints = Endpoints { urls: vec!["https://a".into()], ..Endpoints::default() };
-        assert!(endpoints.read_secrets().is_err_and(|why| why.starts_with("CACertificate= is missing")));
+        assert!(
+            endpoints.read_secrets().is_err_and(|why| why.starts_with("CACertificate= is missing"))
+        );
     }
 }

@@ -23,7 +23,10 @@ impl SigningKey {
         let text = base64::engine::general_purpose::STANDARD.encode(document.as_ref());
         let lines: Vec<&str> =
             text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
-        Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n")))
+        Ok(format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            lines.join("\n")
+        ))
     }
 
     /// Reads a key's file.
@@ -65,7 +68,9 @@ impl SigningKey {
 pub fn random_text() -> Result<String, String> {
     use ring::rand::SecureRandom as _;
     let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| "the kernel gives no random numbers".to_owned())?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| "the kernel gives no random numbers".to_owned())?;
     Ok(to_hex(&bytes))
 }
 
@@ -77,19 +82,23 @@ pub fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warren_hosts::policy::Policy;
     use warren_hosts::release::read_keys;
-    use warren_hosts::rollout::Policy;
 
     #[test]
     fn a_release_is_that_of_the_key_that_signed_it() {
         let key = SigningKey::parse(&SigningKey::generate().expect("a key")).expect("the same");
         let other = SigningKey::parse(&SigningKey::generate().expect("a key")).expect("another");
-        let release = Release::new(3, (Digest::of(b"r"), None), ("me", "why"), 0, Policy::default());
+        let release =
+            Release::new(3, (Digest::of(b"r"), None), ("me", "why"), 0, Policy::default());
         let bytes = key.sign(&release);
         let trusted = read_keys(&key.public_line()).expect("a line");
         assert_eq!(Signed::open(&bytes, 3, &trusted, verify), Ok(release.clone()));
         let trusted = read_keys(&other.public_line()).expect("a line");
         assert!(Signed::open(&bytes, 3, &trusted, verify).is_err());
-        assert!(SigningKey::parse("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----").is_none());
+        assert!(
+            SigningKey::parse("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")
+                .is_none()
+        );
     }
 }

@@ -72,7 +72,8 @@ impl Site {
         let mut of = |value: &Value, prefix: &str, set: &dyn Fn(&mut Host)| {
             let id = keys::last(&value.key, prefix).and_then(|id| id.parse::<HostId>().ok());
             if let Some(id) = id {
-                let new = || Host { id: id.clone(), registration: None, report: None, double: None };
+                let new =
+                    || Host { id: id.clone(), registration: None, report: None, double: None };
                 set(hosts.entry(id.clone()).or_insert_with(new));
             }
         };
@@ -94,16 +95,18 @@ impl Site {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub fn assigned(&self, hosts: &BTreeMap<HostId, Host>) -> Result<BTreeMap<HostId, Assignment>, Fault> {
+    pub fn assigned(
+        &self,
+        hosts: &BTreeMap<HostId, Host>,
+    ) -> Result<BTreeMap<HostId, Assignment>, Fault> {
         let (_, own) = self.store.list(keys::ASSIGNED)?;
         let own: BTreeMap<&str, Assignment> = own
             .iter()
             .filter_map(|value| Some((keys::last(&value.key, keys::ASSIGNED)?, read(value)?)))
             .collect();
         let current = self.current()?;
-        let of = |id: &HostId| {
-            Some((id.clone(), effective(own.get(id.as_str()).copied(), current)?))
-        };
+        let of =
+            |id: &HostId| Some((id.clone(), effective(own.get(id.as_str()).copied(), current)?));
         Ok(hosts.keys().filter_map(of).collect())
     }
 
@@ -177,7 +180,8 @@ impl Site {
     /// It is not there, or not all of it.
     pub fn files(&self, name: Digest) -> anyhow::Result<Files> {
         let value = self.store.get(&keys::revision(name))?;
-        let value = value.ok_or_else(|| anyhow::anyhow!("revision {} is not in the store", name.short()))?;
+        let value = value
+            .ok_or_else(|| anyhow::anyhow!("revision {} is not in the store", name.short()))?;
         let manifest = Manifest::decode(name, &value.value)?;
         let mut chunks = BTreeMap::new();
         for chunk in manifest.chunks() {

@@ -69,7 +69,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Away(why) => write!(f, "the store does not answer: {why}"),
-            Fault::Full => write!(f, "the store is full: compact and defragment etcd, then disarm its alarm"),
+            Fault::Full => {
+                write!(f, "the store is full: compact and defragment etcd, then disarm its alarm")
+            }
             Fault::Forbidden(why) => write!(f, "the store does not allow this: {why}"),
             Fault::Compacted => write!(f, "the store no longer has what happened since then"),
             Fault::Refused(why) => write!(f, "the store refuses: {why}"),
@@ -249,10 +251,12 @@ impl Store {
     }
 
     fn log_in(&self) -> Result<(), Fault> {
-        let Some((name, password)) = self.user.as_ref().filter(|_| self.token.borrow().is_none()) else {
+        let Some((name, password)) = self.user.as_ref().filter(|_| self.token.borrow().is_none())
+        else {
             return Ok(());
         };
-        let answer = self.send("/v3/auth/authenticate", &json!({"name": name, "password": password}))?;
+        let answer =
+            self.send("/v3/auth/authenticate", &json!({"name": name, "password": password}))?;
         let token = answer["token"].as_str().map(str::to_owned);
         *self.token.borrow_mut() = token;
         Ok(())
@@ -271,7 +275,12 @@ impl Store {
         self.endpoints.get(self.at.get()).map_or("", String::as_str)
     }
 
-    fn post(&self, agent: &ureq::Agent, path: &str, body: String) -> Result<impl Read + use<>, Fault> {
+    fn post(
+        &self,
+        agent: &ureq::Agent,
+        path: &str,
+        body: String,
+    ) -> Result<impl Read + use<>, Fault> {
         let url = format!("{}{path}", self.endpoint());
         let mut request = agent.post(&url).header("Content-Type", "application/json");
         if let Some(token) = &*self.token.borrow() {
@@ -399,7 +408,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub fn add_user(&self, name: &str, password: &str, reads: &str, writes: &[String]) -> Result<(), Fault> {
+    pub fn add_user(
+        &self,
+        name: &str,
+        password: &str,
+        reads: &str,
+        writes: &[String],
+    ) -> Result<(), Fault> {
         let added = |result: Result<Json, Fault>| match result {
             // One that is there already is given what it lacks.
             Err(Fault::Refused(why)) if why.contains("already exists") => Ok(()),
@@ -512,9 +527,15 @@ mod tests {
     #[test]
     fn what_the_store_says_is_understood() {
         let words = |text: &str| complaint(text);
-        assert_eq!(words(r#"{"error":"etcdserver: mvcc: database space exceeded","code":8}"#), Fault::Full);
+        assert_eq!(
+            words(r#"{"error":"etcdserver: mvcc: database space exceeded","code":8}"#),
+            Fault::Full
+        );
         assert_eq!(words(r#"{"error":"x","message":"y"}"#), Fault::Refused("x".into()));
-        assert!(matches!(words(r#"{"message":"etcdserver: permission denied"}"#), Fault::Forbidden(_)));
+        assert!(matches!(
+            words(r#"{"message":"etcdserver: permission denied"}"#),
+            Fault::Forbidden(_)
+        ));
         assert!(matches!(words(r#"{"error":"etcdserver: no leader"}"#), Fault::Away(_)));
         assert_eq!(words("<html>"), Fault::Refused("<html>".into()));
         assert_eq!(prefix_end("/a/"), STANDARD.encode("/a0"));

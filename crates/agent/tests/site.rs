@@ -20,11 +20,18 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
         assert_eq!(host.manager.running(), "a.service=one b.service=same");
         host.manager.take_jobs();
     }
-    let status = site.roll_out(&[("a.conf", "bad"), ("b.conf", "same"), ("c.conf", "new")], &["--wave", "1"]);
-    assert!(status.starts_with("release 2 went back: h1: 1 more unit failed than before"), "{status}");
-    wait_until("the first host is as it was", || site.hosts[0].manager.running() == "a.service=one b.service=same");
+    let status = site
+        .roll_out(&[("a.conf", "bad"), ("b.conf", "same"), ("c.conf", "new")], &["--wave", "1"]);
+    assert!(
+        status.starts_with("release 2 went back: h1: 1 more unit failed than before"),
+        "{status}"
+    );
+    wait_until("the first host is as it was", || {
+        site.hosts[0].manager.running() == "a.service=one b.service=same"
+    });
     let jobs = site.hosts[0].manager.take_jobs();
-    let expected = ["try-restart a.service", "start up.target", "stop c.service", "start a.service"];
+    let expected =
+        ["try-restart a.service", "start up.target", "stop c.service", "start a.service"];
     assert_eq!(jobs, expected);
     // The others were never told of it.
     for host in &site.hosts[1..] {
@@ -46,7 +53,10 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
     wait_until("all are back", || all("a.service=one b.service=same"));
     let audit = site.run(&["audit"]);
     let has = |what: &str| audit.contains(what);
-    assert!(has(" release 2: ") && has(" went back 2: h1: 1 more unit") && has(" rollback 5: "), "{audit}");
+    assert!(
+        has(" release 2: ") && has(" went back 2: h1: 1 more unit") && has(" rollback 5: "),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -65,9 +75,16 @@ fn who_drives_may_be_killed() {
         drivers.remove(0).kill();
         drivers.push(site.driver());
     }
-    wait_until("the rollout is over", || site.run(&["status"]).starts_with("release 1 is on all hosts"));
+    wait_until("the rollout is over", || {
+        site.run(&["status"]).starts_with("release 1 is on all hosts")
+    });
     for host in &site.hosts {
-        assert_eq!((host.manager.running().as_str(), host.manager.reloads()), ("a.service=one", 1), "{}", host.name);
+        assert_eq!(
+            (host.manager.running().as_str(), host.manager.reloads()),
+            ("a.service=one", 1),
+            "{}",
+            host.name
+        );
     }
 }
 
@@ -84,7 +101,8 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
     };
     let roll_out = |site: &Site, round| {
         let rules = rules(round);
-        let rules: Vec<(&str, &str)> = rules.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let rules: Vec<(&str, &str)> =
+            rules.iter().map(|(name, text)| (&**name, &**text)).collect();
         let revision = site.push(&rules);
         site.release(&revision, &["--patience", "60"]);
     };
@@ -97,7 +115,7 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
     for round in 1..=12 {
         roll_out(&site, round);
         for _ in 0..4 {
-            std::thread::sleep(Duration::from_millis(dice.roll(400)));
+            std::thread::park_timeout(Duration::from_millis(dice.roll(400)));
             site.hosts[0].agent.take().expect("an agent").kill();
             site.start_agent(0);
         }
@@ -109,7 +127,10 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
         jobs.dedup();
         assert_eq!(jobs, expected, "round {round}");
         let starts = site.hosts[0].manager.starts();
-        assert!(starts.iter().all(|starts| *starts == round as u64 + 1), "round {round}: {starts:?}");
+        assert!(
+            starts.iter().all(|starts| *starts == round as u64 + 1),
+            "round {round}: {starts:?}"
+        );
     }
     drop(driver);
 }
@@ -124,7 +145,9 @@ fn nothing_happens_because_the_store_is_away() {
     site.roll_out(&[("a.conf", "one")], &[]);
     let etcd = site.etcd.as_ref().expect("it runs");
     etcd.signal("STOP");
-    wait_until("both say so", || ["h1", "h2"].iter().all(|host| site.log(host).contains("goes on with what it has")));
+    wait_until("both say so", || {
+        ["h1", "h2"].iter().all(|host| site.log(host).contains("goes on with what it has"))
+    });
     // One that starts while the store is away goes on with what it has, too.
     site.hosts[1].agent.take().expect("an agent").kill();
     site.start_agent(1);
@@ -133,7 +156,12 @@ fn nothing_happens_because_the_store_is_away() {
     etcd.signal("CONT");
     site.wait_listed("2 hosts: 2 ok");
     for host in &site.hosts {
-        assert_eq!((host.manager.running().as_str(), host.manager.reloads()), ("a.service=one", 1), "{}", host.name);
+        assert_eq!(
+            (host.manager.running().as_str(), host.manager.reloads()),
+            ("a.service=one", 1),
+            "{}",
+            host.name
+        );
     }
     let status = site.roll_out(&[("a.conf", "two")], &[]);
     assert!(status.starts_with("release 2 is on all hosts"), "{status}");
@@ -192,7 +220,10 @@ fn a_full_store_and_one_that_was_compacted_are_lived_with() {
         (!out.status.success()).then(|| String::from_utf8_lossy(&out.stderr).into_owned())
     });
     let full = full.expect("it gets full");
-    assert!(full.contains("the store is full: compact and defragment etcd, then disarm its alarm"), "{full}");
+    assert!(
+        full.contains("the store is full: compact and defragment etcd, then disarm its alarm"),
+        "{full}"
+    );
     // Another agent would register; the one that waits will ask for what is gone by then.
     let waiting = site.hosts[0].agent.take().expect("an agent");
     site.start_agent(0);
@@ -201,7 +232,10 @@ fn a_full_store_and_one_that_was_compacted_are_lived_with() {
     site.hosts[0].agent = Some(waiting);
     assert_eq!(site.hosts[0].manager.running(), "a.service=one");
     // The operator makes room.
-    site.ask("/v3/kv/deleterange", r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#);
+    site.ask(
+        "/v3/kv/deleterange",
+        r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#,
+    );
     let status = site.ask("/v3/maintenance/status", "{}");
     let of = |name: &str| {
         let rest = status.split(&format!("\"{name}\":\"")).nth(1).expect("it says so");
@@ -210,7 +244,10 @@ fn a_full_store_and_one_that_was_compacted_are_lived_with() {
     let (revision, member) = (of("revision"), of("member_id"));
     site.ask("/v3/kv/compaction", &format!(r#"{{"revision":"{revision}","physical":true}}"#));
     site.ask("/v3/maintenance/defragment", "{}");
-    site.ask("/v3/maintenance/alarm", &format!(r#"{{"memberID":"{member}","action":"DEACTIVATE","alarm":"NOSPACE"}}"#));
+    site.ask(
+        "/v3/maintenance/alarm",
+        &format!(r#"{{"memberID":"{member}","action":"DEACTIVATE","alarm":"NOSPACE"}}"#),
+    );
     site.hosts[0].agent.as_ref().expect("an agent").signal("CONT");
     let status = site.roll_out(&[("a.conf", "two")], &[]);
     assert!(status.starts_with("release 2 is on all hosts"), "{status}");
@@ -226,7 +263,11 @@ fn a_machine_that_was_copied_follows_nothing() {
     site.roll_out(&[("a.conf", "one")], &[]);
     // The copy has the same name and the same state, and a manager of its own.
     let state = site.scratch.path("h1.state");
-    let copied = std::process::Command::new("cp").arg("-a").arg(&state).arg(site.scratch.path("copy.state")).status();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(&state)
+        .arg(site.scratch.path("copy.state"))
+        .status();
     assert!(copied.expect("cp(1)").success());
     site.add_host("copy");
     site.hosts[1].agent.take().expect("an agent").kill();
@@ -234,9 +275,13 @@ fn a_machine_that_was_copied_follows_nothing() {
     site.scratch.write("copy.conf", &conf.replace("Name=copy", "Name=h1"));
     site.start_agent(1);
     wait_until("one of them says so", || {
-        ["h1", "copy"].iter().any(|host| site.log(host).contains("another machine is registered as h1"))
+        ["h1", "copy"]
+            .iter()
+            .any(|host| site.log(host).contains("another machine is registered as h1"))
     });
-    let of_one = |site: &Site| site.hosts.iter().filter(|host| host.manager.running() == "a.service=two").count();
+    let of_one = |site: &Site| {
+        site.hosts.iter().filter(|host| host.manager.running() == "a.service=two").count()
+    };
     site.roll_out(&[("a.conf", "two")], &[]);
     wait_until("one of them follows", || of_one(&site) == 1);
     site.wait_listed("another machine has the same name");
@@ -259,7 +304,10 @@ fn keys_and_damage_are_told_by_name() {
     site.scratch.write("trusted-keys", &trusted);
     // Half of a revision is not released.
     let revision = site.push(&[("a.conf", "three")]);
-    site.ask("/v3/kv/deleterange", r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#);
+    site.ask(
+        "/v3/kv/deleterange",
+        r#"{"key":"L3dhcnJlbi92MS9jaHVua3Mv","range_end":"L3dhcnJlbi92MS9jaHVua3Mw"}"#,
+    );
     let why = site.fails(&["release", &revision, "--key", &site.scratch.text_path("key")]);
     assert!(why.contains("the revision is incomplete: the store lacks"), "{why}");
     let why = site.fails(&["plan", "abcdef"]);
@@ -276,8 +324,14 @@ fn copies_move_when_a_host_is_lost_and_only_then() {
     let rules = "object Container \"shop\" {\n  replicas = 6\n}\n";
     site.roll_out(&[("shop.conf", rules)], &[]);
     let held = |site: &Site, host: &str| -> Vec<u32> {
-        let text = std::fs::read_to_string(site.scratch.path(&format!("{host}.state/machine.conf"))).unwrap_or_default();
-        let list = text.split("\"shop\" = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(site.scratch.path(&format!("{host}.state/machine.conf")))
+                .unwrap_or_default();
+        let list = text
+            .split("\"shop\" = [")
+            .nth(1)
+            .and_then(|rest| rest.split(']').next())
+            .unwrap_or_default();
         list.split(", ").filter_map(|number| number.parse().ok()).collect()
     };
     let names = ["h1", "h2", "h3"];
@@ -311,7 +365,8 @@ fn copies_move_when_a_host_is_lost_and_only_then() {
 fn certificates(scratch: &Scratch) {
     let openssl = |words: &str| {
         let mut command = std::process::Command::new("openssl");
-        let out = command.args(words.split(' ')).current_dir(&scratch.0).output().expect("openssl(1)");
+        let out =
+            command.args(words.split(' ')).current_dir(&scratch.0).output().expect("openssl(1)");
         assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
     };
     let new_key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
@@ -345,12 +400,16 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         path("client.pem"),
         path("client.key")
     );
-    let curl = ["--cacert", &path("ca.pem"), "--cert", &path("client.pem"), "--key", &path("client.key")].map(str::to_owned);
+    let curl =
+        ["--cacert", &path("ca.pem"), "--cert", &path("client.pem"), "--key", &path("client.key")]
+            .map(str::to_owned);
     let mut site = Site::with(scratch, "https", words, settings);
     site.curl_words = curl.to_vec();
     // Without a certificate nobody gets in; a store whose certificate comes from elsewhere is none.
     let settings = std::mem::take(&mut site.more_settings);
-    for (authority, wrong) in [("ca.pem", "does not answer"), ("client.pem", "invalid peer certificate")] {
+    for (authority, wrong) in
+        [("ca.pem", "does not answer"), ("client.pem", "invalid peer certificate")]
+    {
         site.write_operator(&format!("CACertificate={}\n", site.scratch.text_path(authority)));
         let why = site.fails(&["list"]);
         assert!(why.contains(wrong), "{why}");
@@ -360,7 +419,10 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
     site.ask("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
     site.ask("/v3/auth/enable", "{}");
     site.scratch.write("operator.password", "operator\n");
-    site.write_operator(&format!("User=root\nPasswordFile={}\n", site.scratch.text_path("operator.password")));
+    site.write_operator(&format!(
+        "User=root\nPasswordFile={}\n",
+        site.scratch.text_path("operator.password")
+    ));
     for name in ["h1", "h2"] {
         let file = site.scratch.text_path(&format!("{name}.password"));
         let words = site.run(&["admit", name, &file]);
@@ -368,21 +430,30 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         site.add_host_with(name, &format!("User=warren-{name}\nPasswordFile={file}\n"));
     }
     site.wait_listed("2 hosts: 2 ok");
-    let status = site.roll_out(&[("shop.conf", "object Container \"shop\" {\n  replicas = 3\n}\n")], &[]);
+    let status =
+        site.roll_out(&[("shop.conf", "object Container \"shop\" {\n  replicas = 3\n}\n")], &[]);
     assert!(status.starts_with("release 1 is on all hosts"), "{status}");
     // With what a host has nobody pushes, releases or speaks for another.
     let as_host = |words: &[&str]| {
         let conf = site.scratch.text_path("h1.conf");
-        let out = std::process::Command::new(support::HOSTS).args(["--config", &conf]).args(words).output().expect("it runs");
+        let out = std::process::Command::new(support::HOSTS)
+            .args(["--config", &conf])
+            .args(words)
+            .output()
+            .expect("it runs");
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
     assert!(as_host(&["list"]).0);
-    for words in [&["push", &site.scratch.text_path("rules")][..], &["stop"], &["expel", "h2"], &["prune"]] {
+    for words in
+        [&["push", &site.scratch.text_path("rules")][..], &["stop"], &["expel", "h2"], &["prune"]]
+    {
         let (is_done, why) = as_host(words);
         assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
     }
     // One that is let in no more is told so, and goes on with what it has.
     site.run(&["expel", "h2"]);
     wait_until("the host says so", || site.log("h2").contains("the store does not allow this"));
-    assert!(site.hosts[1].agent.as_mut().expect("an agent").0.try_wait().expect("a child").is_none());
+    assert!(
+        site.hosts[1].agent.as_mut().expect("an agent").0.try_wait().expect("a child").is_none()
+    );
 }

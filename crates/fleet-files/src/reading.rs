@@ -152,7 +152,8 @@ pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFil
 
 impl Reading<'_> {
     fn file(&mut self, path: &Path) -> Result<Source, String> {
-        let one = read(path, self.before.get(path)).inspect_err(|_| self.note_refused(path.to_owned()))?;
+        let one = read(path, self.before.get(path))
+            .inspect_err(|_| self.note_refused(path.to_owned()))?;
         self.bytes += one.source.text.len() as u64;
         if self.bytes > ALL_BYTES_MAX {
             return Err(format!("all files together are larger than {ALL_BYTES_MAX} bytes"));
@@ -197,7 +198,9 @@ impl Outside for Reading<'_> {
 
     fn data(&mut self, include: &Include) -> Result<Data, String> {
         let found = match IncludeRequest::of(include)? {
-            IncludeRequest::Path(path) => self.file(&path).and_then(|source| crate::data::parse(&source)),
+            IncludeRequest::Path(path) => {
+                self.file(&path).and_then(|source| crate::data::parse(&source))
+            }
             IncludeRequest::Below(..) => Err("an inventory is one file".to_owned()),
         };
         if found.is_err() {
@@ -244,7 +247,6 @@ impl Reading<'_> {
             }
         }
     }
-
 }
 
 /// The host on which a configuration is read.

@@ -121,7 +121,11 @@ impl Files {
         let (touched, all) = self.touched();
         let is_other = |(path, then): &(PathBuf, Option<Identity>)| Identity::at(path) != *then;
         let is_refused_other = self.seen.refused.iter().any(is_other);
-        let all = all || is_refused_other || full || std::mem::take(&mut self.is_blind) || self.watch.is_none();
+        let all = all
+            || is_refused_other
+            || full
+            || std::mem::take(&mut self.is_blind)
+            || self.watch.is_none();
         if !all && touched.is_empty() {
             return Changes::default();
         }
@@ -335,7 +339,8 @@ mod tests {
         for (to, text) in [("r2", "two"), ("r1", "one"), ("r2", "two")] {
             lead(to);
             let changes = files.changes(false);
-            let texts = changes.modified.iter().map(|s| String::from_utf8_lossy(&s.text).into_owned());
+            let texts =
+                changes.modified.iter().map(|s| String::from_utf8_lossy(&s.text).into_owned());
             assert_eq!(texts.collect::<Vec<_>>(), [text]);
             assert!(files.changes(false).is_empty());
         }

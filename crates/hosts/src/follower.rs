@@ -170,7 +170,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::Policy;
+    use crate::policy::Policy;
 
     fn release(number: u64) -> Option<Result<Release, release::Fault>> {
         let revisions = (Digest::of(b"new"), Some(Digest::of(b"old")));

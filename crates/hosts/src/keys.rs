@@ -120,7 +120,8 @@ mod tests {
         let key = claim(&id, "shop", 7);
         assert_eq!(key, "/warren/v1/claims/web-1/shop/7");
         assert_eq!(claimed(&key), Some((id.clone(), "shop", 7)));
-        for wrong in ["/warren/v1/claims/web-1/shop", "/warren/v1/claims/web-1/shop/7/8", "/x", ""] {
+        for wrong in ["/warren/v1/claims/web-1/shop", "/warren/v1/claims/web-1/shop/7/8", "/x", ""]
+        {
             assert_eq!(claimed(wrong), None);
         }
         assert_eq!(last(&host(&id), HOSTS), Some("web-1"));

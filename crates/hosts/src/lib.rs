@@ -19,6 +19,7 @@ pub mod names;
 pub mod overview;
 pub mod placement;
 pub mod plan;
+pub mod policy;
 pub mod release;
 pub mod revision;
 pub mod rollout;

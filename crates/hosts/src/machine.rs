@@ -16,7 +16,6 @@ use warren_fleet::token::{Token, TokenKind};
 use crate::host::Facts;
 use crate::placement::Copies;
 
-
 /// The members of `machine`.
 const FIELDS: [&str; 8] =
     ["name", "labels", "cpus", "memory", "kernel", "version", "capacity", "copies"];
@@ -44,7 +43,8 @@ impl Named {
 
     fn read(&mut self, text: &[u8]) {
         let tokens = lexer::tokens(FileId(0), text, &mut Sink::default());
-        let is_said = |token: &&Token| !matches!(token.kind, TokenKind::Newline | TokenKind::Comment);
+        let is_said =
+            |token: &&Token| !matches!(token.kind, TokenKind::Newline | TokenKind::Comment);
         let tokens: Vec<Token> = tokens.iter().filter(is_said).copied().collect();
         let word = |at: usize| -> Option<Vec<u8>> {
             let token = tokens.get(at)?;
@@ -55,7 +55,8 @@ impl Named {
                 _ => None,
             }
         };
-        let is = |at: usize, kind: TokenKind| tokens.get(at).is_some_and(|token| token.kind == kind);
+        let is =
+            |at: usize, kind: TokenKind| tokens.get(at).is_some_and(|token| token.kind == kind);
         // The member that is named after what ends before `at`, and where it ends.
         let member = |at: usize| -> Option<(Vec<u8>, usize)> {
             if is(at, TokenKind::Dot) && is(at + 1, TokenKind::Name) {
@@ -127,7 +128,8 @@ impl Named {
         }
         let mut out = format!("globals.machine = {{\n{}}}\n", members.concat());
         if self.everything {
-            out += &format!("object Machine {} {{\n  vars = globals.machine\n}}\n", text(&facts.name));
+            out +=
+                &format!("object Machine {} {{\n  vars = globals.machine\n}}\n", text(&facts.name));
         }
         out
     }
@@ -183,10 +185,15 @@ mod tests {
         let numbers = "cpus = 8; memory = 68719476736; labels = {}";
         check("// machine.name\nx = machine.cpus + machine\n.memory", numbers);
         check("x = machine[\"name\"]", "name = \"web-1\"; labels = {}");
-        check("object Container \"shop\" { replicas = 3 }", "labels = {}; copies = { \"shop\" = [0, 7] }");
+        check(
+            "object Container \"shop\" { replicas = 3 }",
+            "labels = {}; copies = { \"shop\" = [0, 7] }",
+        );
         let all = "{ \"a.b\" = \"$x\\n\", \"rack\" = \"r\\\"7\\\\\", \"role\" = \"web\" }";
         check("x = machine.labels[name]", &format!("labels = {all}"));
-        for whole in ["var m = machine", "get_object(Machine, x)", "globals[\"machine\"]", "machine.more"] {
+        for whole in
+            ["var m = machine", "get_object(Machine, x)", "globals[\"machine\"]", "machine.more"]
+        {
             assert!(Named::of([whole.as_bytes()]).everything, "{whole}");
         }
     }
@@ -210,7 +217,11 @@ mod tests {
         let text = |name: &str| {
             session.products()[name].text(warren_unit::UnitType::Service).replace('\n', " ")
         };
-        assert!(text("shop-web.service").contains("ExecStart=/bin/web 8"), "{}", text("shop-web.service"));
+        assert!(
+            text("shop-web.service").contains("ExecStart=/bin/web 8"),
+            "{}",
+            text("shop-web.service")
+        );
         assert!(text("shop-web.service").contains("Description=web"));
         assert!(text("web-1-agent.service").contains("ExecStart=/bin/agent 6.1.0"));
     }

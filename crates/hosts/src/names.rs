@@ -27,7 +27,11 @@ pub struct NotAHost(String);
 
 impl fmt::Display for NotAHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no name of a host: letters, digits, '-', '_' and '.', at most 128", self.0)
+        write!(
+            f,
+            "{:?} is no name of a host: letters, digits, '-', '_' and '.', at most 128",
+            self.0
+        )
     }
 }
 

@@ -59,7 +59,8 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
         Outcome::Failed(_) => Standing::Failed,
         Outcome::Working => Standing::Behind,
         Outcome::Applied => {
-            let is_current = assigned.is_none_or(|a| (a.release, a.back) == (report.release, report.back));
+            let is_current =
+                assigned.is_none_or(|a| (a.release, a.back) == (report.release, report.back));
             match (is_current, report.failed) {
                 (false, _) => Standing::Behind,
                 (true, 0) => Standing::Fine,
@@ -163,7 +164,10 @@ mod tests {
         let away = Host { registration: None, ..fine.clone() };
         assert_eq!(standing(&away, at(3)), Standing::Away);
         let new = Host { report: None, ..fine };
-        assert_eq!((standing(&new, None), standing(&new, at(1))), (Standing::Fine, Standing::Behind));
+        assert_eq!(
+            (standing(&new, None), standing(&new, at(1))),
+            (Standing::Fine, Standing::Behind)
+        );
     }
 
     #[test]

@@ -98,24 +98,31 @@ pub fn moves(me: &HostId, seen: Seen<'_>, runs: &Copies, takes_new: bool) -> Mov
     let mut holders = holders(claims);
     let mut out = Moves::default();
     let each = runs.iter().flat_map(|(app, slots)| slots.iter().map(move |slot| (&**app, *slot)));
-    let forgotten: Vec<(&str, u32)> =
-        each.filter(|(app, slot)| is_wanted(app, *slot) && !holders.contains_key(&(*app, *slot))).collect();
+    let forgotten: Vec<(&str, u32)> = each
+        .filter(|(app, slot)| is_wanted(app, *slot) && !holders.contains_key(&(*app, *slot)))
+        .collect();
     for (app, slot) in forgotten {
         holders.insert((app, slot), me);
         out.claim.push((app.to_owned(), slot));
     }
-    let mine: BTreeSet<(&str, u32)> =
-        claims.iter().filter(|claim| claim.host == *me).map(|claim| (&*claim.app, claim.slot)).collect();
+    let mine: BTreeSet<(&str, u32)> = claims
+        .iter()
+        .filter(|claim| claim.host == *me)
+        .map(|claim| (&*claim.app, claim.slot))
+        .collect();
     for (app, slot) in mine {
         if !is_wanted(app, slot) || holders.get(&(app, slot)) != Some(&me) {
             out.give_up.push((app.to_owned(), slot));
         }
     }
-    for ((app, slot), _) in holders.iter().filter(|((app, slot), host)| **host == me && is_wanted(app, *slot)) {
+    for ((app, slot), _) in
+        holders.iter().filter(|((app, slot), host)| **host == me && is_wanted(app, *slot))
+    {
         out.run.entry((*app).to_owned()).or_default().push(*slot);
     }
     if takes_new {
-        out.claim.extend(Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default());
+        out.claim
+            .extend(Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default());
     }
     out
 }
@@ -127,12 +134,16 @@ pub fn settled(
     claims: &[Claim],
 ) -> BTreeMap<HostId, Copies> {
     let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
-    let stays = |claim: &&Claim| wanted.get(&*claim.app).is_some_and(|replicas| claim.slot < *replicas);
+    let stays =
+        |claim: &&Claim| wanted.get(&*claim.app).is_some_and(|replicas| claim.slot < *replicas);
     let claims: Vec<Claim> = claims.iter().filter(stays).cloned().collect();
     let holders = holders(&claims);
     let new = Free::new(apps, places, &holders).share(apps);
-    let new = new.into_iter().flat_map(|(host, slots)| slots.into_iter().map(move |slot| (host.clone(), slot)));
-    let kept = holders.iter().map(|((app, slot), host)| ((*host).clone(), ((*app).to_owned(), *slot)));
+    let new = new
+        .into_iter()
+        .flat_map(|(host, slots)| slots.into_iter().map(move |slot| (host.clone(), slot)));
+    let kept =
+        holders.iter().map(|((app, slot), host)| ((*host).clone(), ((*app).to_owned(), *slot)));
     let mut out: BTreeMap<HostId, Copies> = BTreeMap::new();
     for (host, (app, slot)) in kept.chain(new) {
         out.entry(host).or_default().entry(app).or_default().push(slot);
@@ -246,11 +257,22 @@ mod tests {
     }
 
     /// Every host claims at once what it sees to be free.
-    fn settle(apps: &[Replicated], places: &BTreeMap<HostId, Place>, mut claims: Vec<Claim>) -> Vec<Claim> {
+    fn settle(
+        apps: &[Replicated],
+        places: &BTreeMap<HostId, Place>,
+        mut claims: Vec<Claim>,
+    ) -> Vec<Claim> {
         claims.retain(|claim| places.contains_key(&claim.host));
         let mut created = claims.iter().map(|claim| claim.created).max().unwrap_or_default();
-        let all: Vec<(HostId, Moves)> =
-            places.keys().map(|me| (me.clone(), moves(me, Seen { apps, places, claims: &claims }, &Copies::new(), true))).collect();
+        let all: Vec<(HostId, Moves)> = places
+            .keys()
+            .map(|me| {
+                (
+                    me.clone(),
+                    moves(me, Seen { apps, places, claims: &claims }, &Copies::new(), true),
+                )
+            })
+            .collect();
         for (host, moves) in all {
             claims.retain(|c| c.host != host || !moves.give_up.contains(&(c.app.clone(), c.slot)));
             for (app, slot) in moves.claim {
@@ -333,7 +355,10 @@ mod tests {
         let seen = Seen { apps: &apps, places: &places, claims: &claims };
         let moves = |me: usize| moves(&hosts[me], seen, &Copies::new(), true);
         assert_eq!(moves(0), Moves { give_up: vec![("shop".to_owned(), 0)], ..Moves::default() });
-        assert_eq!(moves(1), Moves { run: Copies::from([("shop".to_owned(), vec![0])]), ..Moves::default() });
+        assert_eq!(
+            moves(1),
+            Moves { run: Copies::from([("shop".to_owned(), vec![0])]), ..Moves::default() }
+        );
     }
 
     #[test]

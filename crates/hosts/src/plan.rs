@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::digest::Digest;
 use crate::host::Facts;
 use crate::machine::Named;
-use crate::placement::Copies;
 use crate::names::HostId;
+use crate::placement::Copies;
 
 /// Unit files that rules make, by path, with the digests of their texts.
 pub type Made = BTreeMap<Box<str>, Digest>;
@@ -129,9 +129,9 @@ fn compare(
     new: &str,
 ) -> Result<Change, String> {
     let made = match (before, old) {
-        (Some(rules), Some(prelude)) => {
-            rules.evaluate(prelude).map_err(|why| format!("those in force now cannot be compared with: {why}"))?
-        }
+        (Some(rules), Some(prelude)) => rules
+            .evaluate(prelude)
+            .map_err(|why| format!("those in force now cannot be compared with: {why}"))?,
         _ => Made::new(),
     };
     after.evaluate(new).map(|after| Change::between(&made, &after))
@@ -187,7 +187,10 @@ mod tests {
             let labels = BTreeMap::from([("role".to_owned(), role.to_owned())]);
             let name = format!("h{n:04}");
             let id = name.parse().expect("a name");
-            (id, Planned { facts: Facts { name, labels, ..Facts::default() }, ..Planned::default() })
+            (
+                id,
+                Planned { facts: Facts { name, labels, ..Facts::default() }, ..Planned::default() },
+            )
         };
         (0..count).map(host).collect()
     }
@@ -220,13 +223,15 @@ mod tests {
         let some = hosts.values_mut().next().expect("a host");
         some.then = Copies::from([("shop".to_owned(), vec![1])]);
         let plan = plan(Some(&rules), &rules, &hosts, 1);
-        let changes: Vec<_> = plan.groups.iter().map(|g| g.change.as_ref().map(Change::is_empty)).collect();
+        let changes: Vec<_> =
+            plan.groups.iter().map(|g| g.change.as_ref().map(Change::is_empty)).collect();
         assert_eq!(changes, [Ok(true), Ok(false)]);
     }
 
     #[test]
     fn rules_in_force_with_faults_are_said() {
-        let (faulty, new) = (Fake::new("fault machine.labels.role"), Fake::new("machine.labels.role"));
+        let (faulty, new) =
+            (Fake::new("fault machine.labels.role"), Fake::new("machine.labels.role"));
         let plan = plan(Some(&faulty), &new, &hosts(3), 1);
         let why = plan.groups[0].change.as_ref().expect_err("a fault");
         assert_eq!(why, "those in force now cannot be compared with: a fault");

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::rollout::Policy;
+use crate::policy::Policy;
 
 /// Bytes of a release as it is stored.
 pub const RELEASE_BYTES_MAX: usize = 16 << 10;
@@ -82,7 +82,11 @@ impl std::fmt::Display for Fault {
         match self {
             Fault::Unreadable(why) => write!(f, "the release is unreadable: {why}"),
             Fault::UnknownKey(key) => {
-                write!(f, "the release is signed with key {}, which this host does not trust", key.short())
+                write!(
+                    f,
+                    "the release is signed with key {}, which this host does not trust",
+                    key.short()
+                )
             }
             Fault::BadSignature(key) => {
                 write!(f, "the signature of the release is not that of key {}", key.short())
@@ -125,7 +129,12 @@ impl Signed {
     ///
     /// # Errors
     /// It is not.
-    pub fn open(bytes: &[u8], number: u64, trusted: &Keyring, verify: Verify) -> Result<Release, Fault> {
+    pub fn open(
+        bytes: &[u8],
+        number: u64,
+        trusted: &Keyring,
+        verify: Verify,
+    ) -> Result<Release, Fault> {
         let unreadable = |why: &dyn std::fmt::Display| Fault::Unreadable(why.to_string());
         if bytes.len() > RELEASE_BYTES_MAX {
             return Err(unreadable(&"it is too large"));
@@ -139,7 +148,10 @@ impl Signed {
         }
         let release: Release = serde_json::from_str(&signed.release).map_err(|e| unreadable(&e))?;
         if release.format != FORMAT {
-            return Err(unreadable(&format!("format {}; this version reads {FORMAT}", release.format)));
+            return Err(unreadable(&format!(
+                "format {}; this version reads {FORMAT}",
+                release.format
+            )));
         }
         match release.number == number {
             true => Ok(release),
@@ -158,7 +170,10 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let pairs = text.as_bytes().chunks_exact(2);
     let is_even = pairs.remainder().is_empty();
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect::<Option<_>>().filter(|_| is_even)
+    pairs
+        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+        .collect::<Option<_>>()
+        .filter(|_| is_even)
 }
 
 /// Reads public keys: a line of 64 hexadecimal digits each, and what follows is a comment; empty lines and such with
@@ -169,7 +184,8 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
 pub fn read_keys(text: &str) -> Result<Keyring, String> {
     let mut keys = Keyring::new();
     for (at, line) in text.lines().enumerate() {
-        let Some(word) = line.split_ascii_whitespace().next().filter(|w| !w.starts_with('#')) else {
+        let Some(word) = line.split_ascii_whitespace().next().filter(|w| !w.starts_with('#'))
+        else {
             continue;
         };
         let key = from_hex(word).filter(|key| key.len() == 32);
@@ -196,7 +212,8 @@ mod tests {
     fn signed(release: &Release, key: &[u8]) -> Vec<u8> {
         let (text, message) = release.to_be_signed();
         let signature = Digest::of_parts([key, &message]).to_string();
-        serde_json::to_vec(&Signed { release: text, key: Digest::of(key), signature }).expect("JSON")
+        serde_json::to_vec(&Signed { release: text, key: Digest::of(key), signature })
+            .expect("JSON")
     }
 
     #[test]

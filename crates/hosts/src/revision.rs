@@ -84,11 +84,15 @@ impl fmt::Display for Fault {
         match self {
             Fault::TooLarge(what) => write!(f, "the revision is too large: {what}"),
             Fault::BadPath(path) => write!(f, "the revision has a file at {path:?}"),
-            Fault::Damaged(digest) => write!(f, "what the store has as {} is damaged", digest.short()),
+            Fault::Damaged(digest) => {
+                write!(f, "what the store has as {} is damaged", digest.short())
+            }
             Fault::Missing(digest) => {
                 write!(f, "the revision is incomplete: the store lacks {}", digest.short())
             }
-            Fault::Unreadable(why) => write!(f, "the manifest of the revision is unreadable: {why}"),
+            Fault::Unreadable(why) => {
+                write!(f, "the manifest of the revision is unreadable: {why}")
+            }
         }
     }
 }
@@ -179,7 +183,9 @@ impl Manifest {
             return too_large(format!("{all} bytes, at most {ALL_BYTES_MAX}"));
         }
         if self.message.len() > MESSAGE_BYTES_MAX || self.author.len() > MESSAGE_BYTES_MAX {
-            return too_large(format!("a message or author of more than {MESSAGE_BYTES_MAX} bytes"));
+            return too_large(format!(
+                "a message or author of more than {MESSAGE_BYTES_MAX} bytes"
+            ));
         }
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for file in &self.files {
@@ -273,7 +279,8 @@ mod tests {
 
     #[track_caller]
     fn refused(change: impl FnOnce(&mut Manifest)) {
-        let mut manifest = cut(&files(&[("a", 5), ("b", 5)]), None, "", "", 0).expect("one").manifest;
+        let mut manifest =
+            cut(&files(&[("a", 5), ("b", 5)]), None, "", "", 0).expect("one").manifest;
         change(&mut manifest);
         let bytes = manifest.encode();
         assert!(Manifest::decode(Digest::of(&bytes), &bytes).is_err(), "{manifest:?}");
@@ -281,7 +288,9 @@ mod tests {
 
     #[test]
     fn a_signed_manifest_of_a_liar_leads_nowhere_else() {
-        for path in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a\nb", "b", "b/c"] {
+        for path in
+            ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a\nb", "b", "b/c"]
+        {
             refused(|manifest| manifest.files[0].path = path.to_owned());
         }
         refused(|manifest| manifest.files[0].path = "x".repeat(513));
@@ -298,8 +307,8 @@ mod tests {
     #[test]
     fn revisions_share_what_they_have_in_common() {
         let one = cut(&files(&[("a", 9), ("b", 300_000)]), None, "", "", 0).expect("one");
-        let two =
-            cut(&files(&[("a", 8), ("b", 300_000)]), Some(one.manifest.name()), "", "", 0).expect("two");
+        let two = cut(&files(&[("a", 8), ("b", 300_000)]), Some(one.manifest.name()), "", "", 0)
+            .expect("two");
         assert_ne!(one.manifest.name(), two.manifest.name());
         assert_eq!(two.manifest.chunks().difference(&one.manifest.chunks()).count(), 1);
     }

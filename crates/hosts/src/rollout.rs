@@ -15,60 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::follower::Assignment;
 use crate::host::{Host, Outcome};
 use crate::names::HostId;
-use crate::waves::{STEPS_MAX, Step};
+use crate::policy::Policy;
 
 /// Assignments of one step; a request to the store has at most 128 parts.
 pub const ASSIGNMENTS_MAX: usize = 100;
 
 /// Bytes of a reason that is kept for a host.
 const REASON_BYTES_MAX: usize = 200;
-
-/// How a release is to reach the hosts.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Policy {
-    /// Which hosts, in which order; what they leave over comes last.
-    pub steps: Vec<Step>,
-    /// Hosts of a wave that may be unavailable at once: away, at work or sick. 0: all of them.
-    pub max_unavailable: u32,
-    /// How long a wave has to be healthy before the next one begins, seconds.
-    pub soak: u64,
-    /// How long a host may take, seconds.
-    pub patience: u64,
-    /// Sick hosts with which the rollout goes on.
-    pub failures_max: u32,
-    /// Failed units of a host, above those that it had before, with which it is healthy.
-    pub failed_units_max: u32,
-    /// With one sick host too many, hosts go back to the revision before; else they stay as they are.
-    pub goes_back: bool,
-}
-
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
-            steps: vec![Step::Hosts(1), Step::Share(10), Step::Rest],
-            max_unavailable: 0,
-            soak: 30,
-            patience: 300,
-            failures_max: 0,
-            failed_units_max: 0,
-            goes_back: true,
-        }
-    }
-}
-
-impl Policy {
-    /// Says what is wrong with it.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn check(&self) -> Result<(), String> {
-        match self.steps.len() {
-            0..=STEPS_MAX => Ok(()),
-            n => Err(format!("the policy has {n} steps, at most {STEPS_MAX}")),
-        }
-    }
-}
 
 /// What a rollout is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -342,7 +295,8 @@ impl Rollout {
             None => is_there(id),
         };
         // On the way back a sick host is not one that anybody would miss.
-        let counts = |id: &&HostId| !(self.absent.contains(*id) || back && self.sick.contains_key(*id));
+        let counts =
+            |id: &&HostId| !(self.absent.contains(*id) || back && self.sick.contains_key(*id));
         let unavailable = wave.iter().filter(counts).filter(|id| !is_available(id)).count();
         let limit = match self.policy.max_unavailable {
             0 => usize::MAX,
@@ -427,7 +381,8 @@ fn health(
                 false => Health::Healthy,
                 true => {
                     let cause = report.causes.first();
-                    let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+                    let cause =
+                        cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
                     let units = if more == 1 { "unit" } else { "units" };
                     Health::Sick(format!("{more} more {units} failed than before{cause}"))
                 }

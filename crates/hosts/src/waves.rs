@@ -63,7 +63,8 @@ impl FromStr for Step {
             return if is_name(label) { Ok(step) } else { Err(wrong()) };
         }
         match text.strip_suffix('%') {
-            Some(digits) => number(digits).and_then(|n| if n <= 100 { Ok(Step::Share(n)) } else { Err(wrong()) }),
+            Some(digits) => number(digits)
+                .and_then(|n| if n <= 100 { Ok(Step::Share(n)) } else { Err(wrong()) }),
             None => number(text).map(Step::Hosts),
         }
     }
@@ -96,7 +97,10 @@ impl fmt::Display for Step {
 }
 
 /// Cuts hosts into waves; each host is in one, and none is empty.
-pub fn waves(hosts: &BTreeMap<HostId, BTreeMap<String, String>>, steps: &[Step]) -> Vec<Vec<HostId>> {
+pub fn waves(
+    hosts: &BTreeMap<HostId, BTreeMap<String, String>>,
+    steps: &[Step],
+) -> Vec<Vec<HostId>> {
     let mut left: BTreeSet<&HostId> = hosts.keys().collect();
     let mut out: Vec<Vec<HostId>> = Vec::new();
     let label = |id: &HostId, label: &str| hosts.get(id).and_then(|labels| labels.get(label));
@@ -112,7 +116,8 @@ pub fn waves(hosts: &BTreeMap<HostId, BTreeMap<String, String>>, steps: &[Step])
             }
             Step::Label(name, value) => vec![with(name, value)],
             Step::Each(name) => {
-                let values: BTreeSet<&String> = left.iter().filter_map(|id| label(id, name)).collect();
+                let values: BTreeSet<&String> =
+                    left.iter().filter_map(|id| label(id, name)).collect();
                 values.into_iter().map(|value| with(name, value)).collect()
             }
             Step::Rest => vec![left.iter().copied().collect()],
@@ -146,8 +151,11 @@ mod tests {
     #[track_caller]
     fn check(steps: &str, expected: &[usize]) {
         let hosts = hosts(20);
-        let steps: Vec<Step> =
-            steps.split(", ").filter(|s| !s.is_empty()).map(|s| s.parse().expect("a step")).collect();
+        let steps: Vec<Step> = steps
+            .split(", ")
+            .filter(|s| !s.is_empty())
+            .map(|s| s.parse().expect("a step"))
+            .collect();
         let waves = waves(&hosts, &steps);
         assert_eq!(waves.iter().map(Vec::len).collect::<Vec<_>>(), expected, "{steps:?}");
         let all: BTreeSet<&HostId> = waves.iter().flatten().collect();

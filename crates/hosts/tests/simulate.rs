@@ -13,8 +13,9 @@ use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
 use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, held, moves};
+use warren_hosts::policy::Policy;
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
-use warren_hosts::rollout::{Gate, Phase, Policy, Rollout};
+use warren_hosts::rollout::{Gate, Phase, Rollout};
 use warren_hosts::waves::{Step, waves};
 use warren_testkit::{Dice, seed, variable};
 
@@ -180,8 +181,11 @@ impl World {
             return;
         }
         let id = node.id.clone();
-        let first = self.state().leases.get(&id).is_none();
-        let (now, facts) = (self.now, Facts { name: id.to_string(), labels: labels(n), capacity: 4, ..Facts::default() });
+        let first = !self.state().leases.contains_key(&id);
+        let (now, facts) = (
+            self.now,
+            Facts { name: id.to_string(), labels: labels(n), capacity: 4, ..Facts::default() },
+        );
         let registration = Registration { facts, instance: Digest::of(id.as_str().as_bytes()) };
         self.write(|state| {
             state.leases.insert(id.clone(), now + LEASE);
@@ -282,18 +286,27 @@ impl World {
         let takes_new = self.now >= self.nodes[n].takes_new_from;
         let moves = moves(&id, seen, &runs, takes_new);
         let pairs = |copies: Copies| -> BTreeSet<(String, u32)> {
-            copies.into_iter().flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s))).collect()
+            copies
+                .into_iter()
+                .flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s)))
+                .collect()
         };
         let (new, held) = (pairs(moves.run), pairs(held(&id, &view.claims)));
         // `kept`: what runs stops only where another host holds it.
         let holders = placement::holders(&view.claims);
-        for copy in self.nodes[n].runs.difference(&new).filter(|(app, slot)| !holders.contains_key(&(&**app, *slot))) {
+        for copy in self.nodes[n]
+            .runs
+            .difference(&new)
+            .filter(|(app, slot)| !holders.contains_key(&(&**app, *slot)))
+        {
             self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody holds"));
         }
         self.nodes[n].adopted = new.difference(&held).cloned().collect();
         self.nodes[n].runs = new;
         for (app, slot) in moves.give_up {
-            self.write(|state| state.claims.retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot)));
+            self.write(|state| {
+                state.claims.retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot))
+            });
         }
         for (app, slot) in moves.claim {
             let has = |c: &Claim| (&c.host, &c.app, c.slot) == (&id, &app, slot);
@@ -350,7 +363,10 @@ impl World {
     ) {
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
         for (id, assignment) in orders {
-            if !assignment.back && (before.phase != Phase::Forward || after.sick.len() > after.policy.failures_max as usize) {
+            if !assignment.back
+                && (before.phase != Phase::Forward
+                    || after.sick.len() > after.policy.failures_max as usize)
+            {
                 self.wrong.push(format!("stopped: {id} is assigned forward: {before:?}"));
             }
             if !after.waves[before.wave].contains(id) {
@@ -358,7 +374,10 @@ impl World {
             }
         }
         let wave = &after.waves[before.wave.min(after.waves.len() - 1)];
-        let counted = |id: &&HostId| !after.absent.contains(*id) && !(before.phase == Phase::Back && after.sick.contains_key(*id));
+        let counted = |id: &&HostId| {
+            let is_back = before.phase == Phase::Back;
+            !(after.absent.contains(*id) || is_back && after.sick.contains_key(*id))
+        };
         let unavailable = wave.iter().filter(counted).filter(|id| {
             let progress = after.progress.get(*id);
             !is_there(id) || progress.is_some_and(|p| p.healthy_since.is_none())
@@ -396,7 +415,8 @@ impl World {
             patience: 200,
             ..Policy::default()
         };
-        let release = Release::new(number, (revision, previous), ("op", ""), self.now, policy.clone());
+        let release =
+            Release::new(number, (revision, previous), ("op", ""), self.now, policy.clone());
         self.released.insert((number, revision, previous));
         let hosts = state.hosts();
         let labels = |n: usize| (self.nodes[n].id.clone(), labels(n));
@@ -454,7 +474,8 @@ impl World {
             }
         }
         let twice = running.into_iter().filter(|(_, hosts)| hosts.len() > 1);
-        let twice: Vec<String> = twice.map(|(copy, hosts)| format!("once: {copy:?} on {hosts:?}")).collect();
+        let twice: Vec<String> =
+            twice.map(|(copy, hosts)| format!("once: {copy:?} on {hosts:?}")).collect();
         self.wrong.extend(twice);
     }
 
@@ -491,7 +512,8 @@ impl World {
         let run = |world: &mut World| (0..6_000).for_each(|_| world.event(false));
         run(self);
         let state = self.state();
-        if let Some((_, rollout)) = state.rollout.as_ref().filter(|(_, rollout)| !rollout.is_over()) {
+        if let Some((_, rollout)) = state.rollout.as_ref().filter(|(_, rollout)| !rollout.is_over())
+        {
             self.wrong.push(format!("rest: the rollout does not end: {rollout:?}"));
         }
         self.bad.clear();
@@ -532,6 +554,12 @@ fn hosts_and_drivers_keep_their_promises() {
             *total += n;
         }
     }
-    println!("{} rollouts finished, {} went back, {} restores of the store", totals[0], totals[1], totals[2]);
-    assert!(totals[0] > 0 && (totals[1] > 0 || events < 20_000), "dice that try nothing: {totals:?}");
+    println!(
+        "{} rollouts finished, {} went back, {} restores of the store",
+        totals[0], totals[1], totals[2]
+    );
+    assert!(
+        totals[0] > 0 && (totals[1] > 0 || events < 20_000),
+        "dice that try nothing: {totals:?}"
+    );
 }

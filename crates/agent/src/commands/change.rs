@@ -10,9 +10,10 @@ use warren_hosts::digest::Digest;
 use warren_hosts::host::Host;
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
+use warren_hosts::policy::Policy;
 use warren_hosts::release::Release;
-use warren_hosts::revision::{cut, Manifest};
-use warren_hosts::rollout::{Policy, Rollout};
+use warren_hosts::revision::{Manifest, cut};
+use warren_hosts::rollout::Rollout;
 use warren_hosts::waves::waves;
 
 use super::show::print;
@@ -29,8 +30,15 @@ pub(super) fn keygen(file: &Path) -> Result<i32> {
     let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
     let shown = file.display();
     let mut options = std::fs::OpenOptions::new();
-    let mut out = options.write(true).create_new(true).mode(0o600).open(file).with_context(|| shown.to_string())?;
-    out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).with_context(|| shown.to_string())?;
+    let mut out = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .with_context(|| shown.to_string())?;
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.sync_all())
+        .with_context(|| shown.to_string())?;
     let key = SigningKey::read(file).map_err(|why| anyhow!(why))?;
     print(&format!("{} {}\n", key.public_line(), author()));
     Ok(0)
@@ -51,12 +59,21 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
 pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
     let shown = file.display();
     let mut options = std::fs::OpenOptions::new();
-    let mut out = options.write(true).create_new(true).mode(0o600).open(file).with_context(|| shown.to_string())?;
+    let mut out = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .with_context(|| shown.to_string())?;
     let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
-    out.write_all(format!("{password}\n").as_bytes()).and_then(|()| out.sync_all()).with_context(|| shown.to_string())?;
+    out.write_all(format!("{password}\n").as_bytes())
+        .and_then(|()| out.sync_all())
+        .with_context(|| shown.to_string())?;
     let user = site.admit(host, &password)?;
     site.note(&author(), "admit", host.as_str())?;
-    print(&format!("# For the settings of {host}, with the file {shown} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n"));
+    print(&format!(
+        "# For the settings of {host}, with the file {shown} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n"
+    ));
     Ok(0)
 }
 
@@ -69,7 +86,10 @@ pub(super) fn expel(site: &Site, host: &HostId) -> Result<i32> {
 /// A number that no host has followed yet, also after the store went back.
 fn next_number(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<u64> {
     let releases = site.releases()?;
-    let reported = hosts.values().filter_map(|host| host.report.as_ref()).map(|report| report.highest.max(report.release));
+    let reported = hosts
+        .values()
+        .filter_map(|host| host.report.as_ref())
+        .map(|report| report.highest.max(report.release));
     let current = site.current()?.map(|current| current.release);
     let highest = releases.into_keys().chain(reported).chain(current).max();
     Ok(highest.unwrap_or_default() + 1)
@@ -83,7 +103,8 @@ pub(super) fn release(site: &Site, revision: &str, how: &RolloutArgs) -> Result<
 pub(super) fn rollback(site: &Site, how: &RolloutArgs) -> Result<i32> {
     let current = site.current()?.context("no release has reached all hosts yet")?;
     let releases = site.releases()?;
-    let release = releases.get(&current.release).context("the current release is not in the store")?;
+    let release =
+        releases.get(&current.release).context("the current release is not in the store")?;
     let previous = release.previous.context("the current release is the first one")?;
     begin(site, previous, how, "rollback")
 }
@@ -119,9 +140,16 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     };
     policy.check().map_err(|why| anyhow!(why))?;
     let author = author();
-    let release =
-        Release::new(number, (revision, previous), (&author, &how.message), now() / 1_000_000, policy.clone());
-    let labels = |host: &Host| host.registration.as_ref().map_or_else(BTreeMap::new, |r| r.facts.labels.clone());
+    let release = Release::new(
+        number,
+        (revision, previous),
+        (&author, &how.message),
+        now() / 1_000_000,
+        policy.clone(),
+    );
+    let labels = |host: &Host| {
+        host.registration.as_ref().map_or_else(BTreeMap::new, |r| r.facts.labels.clone())
+    };
     let labels = hosts.iter().map(|(id, host)| (id.clone(), labels(host))).collect();
     let waves = waves(&labels, &policy.steps);
     let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
@@ -140,7 +168,11 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         bail!("somebody else began a rollout at the same time: warren-hosts status");
     }
     site.note(&author, what, &format!("{number}: {} {}", revision.short(), how.message))?;
-    print(&format!("release {number}: revision {} in waves of {}\n", revision.short(), sizes.join(", ")));
+    print(&format!(
+        "release {number}: revision {} in waves of {}\n",
+        revision.short(),
+        sizes.join(", ")
+    ));
     Ok(0)
 }
 
@@ -177,11 +209,13 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
     numbers.extend(site.rollout()?.map(|(_, rollout)| rollout.release));
     numbers.extend(releases.keys().next_back());
     let named = numbers.iter().filter_map(|number| releases.get(number));
-    let mut kept: BTreeSet<Digest> = named.flat_map(|r| [Some(r.revision), r.previous]).flatten().collect();
+    let mut kept: BTreeSet<Digest> =
+        named.flat_map(|r| [Some(r.revision), r.previous]).flatten().collect();
     kept.extend(revisions.iter().take(keep).map(|(name, _)| *name));
     kept.extend(hosts.values().filter_map(|host| host.report.as_ref()?.applied));
     let stays = |(name, _): &&(Digest, Manifest)| kept.contains(name);
-    let chunks: BTreeSet<Digest> = revisions.iter().filter(stays).flat_map(|(_, m)| m.chunks()).collect();
+    let chunks: BTreeSet<Digest> =
+        revisions.iter().filter(stays).flat_map(|(_, m)| m.chunks()).collect();
     let (_, stored) = site.store.list(keys::CHUNKS)?;
     let gone = |key: &str| {
         let name = keys::last(key, keys::CHUNKS).and_then(|name| name.parse().ok());
@@ -199,6 +233,9 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
         site.store.transact(&[], some)?;
     }
     site.note(&author(), "prune", &format!("{} keys", writes.len()))?;
-    print(&format!("removed {} keys; etcd frees the space when it is compacted and defragmented\n", writes.len()));
+    print(&format!(
+        "removed {} keys; etcd frees the space when it is compacted and defragmented\n",
+        writes.len()
+    ));
     Ok(0)
 }

@@ -143,7 +143,9 @@ fn ask_gate(command: &str) -> Gate {
                     _ => Gate::Shut(status.to_string()),
                 };
             }
-            Ok(None) if Instant::now() < end => std::thread::park_timeout(Duration::from_millis(50)),
+            Ok(None) if Instant::now() < end => {
+                std::thread::park_timeout(Duration::from_millis(50))
+            }
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();

@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use warren_hosts::host::Facts;
-use warren_hosts::placement::Copies;
 use warren_hosts::names::HostId;
+use warren_hosts::placement::Copies;
 use warren_hosts::placement::{Place, held, settled};
 use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
@@ -51,7 +51,8 @@ pub(super) fn diff(site: &Site, old: &str, new: &str) -> Result<i32> {
     let beside = directory.0.with_file_name(new.short());
     write_directory(&beside, &site.files(new)?).with_context(|| beside.display().to_string())?;
     let mut diff = Command::new("diff");
-    diff.args(["-ruN", "--", &old.short(), &new.short()]).current_dir(beside.parent().unwrap_or(&beside));
+    diff.args(["-ruN", "--", &old.short(), &new.short()])
+        .current_dir(beside.parent().unwrap_or(&beside));
     let status = diff.status().context("diff(1) is not installed")?;
     Ok(status.code().unwrap_or(2))
 }
@@ -77,7 +78,8 @@ pub(super) fn plan(
     let before = before.map(|revision| site.files(revision)).transpose()?;
     let old_directory = before.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
     let new_directory = Temporary::new("after", &files)?;
-    let evaluated = |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
+    let evaluated =
+        |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
     let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
     let new = evaluated(&new_directory, &files);
     let hosts = planned(site, &new, &files)?;
@@ -93,7 +95,9 @@ pub(super) fn plan(
 /// The hosts that are there, with the copies that they run and will run.
 fn planned(site: &Site, new: &Evaluated, files: &Files) -> Result<BTreeMap<HostId, Planned>> {
     let hosts = site.hosts()?;
-    let facts = hosts.iter().filter_map(|(id, host)| Some((id.clone(), host.registration.as_ref()?.facts.clone())));
+    let facts = hosts
+        .iter()
+        .filter_map(|(id, host)| Some((id.clone(), host.registration.as_ref()?.facts.clone())));
     let facts: BTreeMap<HostId, Facts> = facts.collect();
     let claims = site.claims()?;
     let mut then = BTreeMap::new();
@@ -128,7 +132,8 @@ fn print_json(plan: &Plan) {
 fn text(plan: &Plan, hosts: usize, all: bool) -> String {
     let mut out = String::new();
     for group in &plan.groups {
-        let named: Vec<String> = group.hosts.iter().take(NAMED_MAX).map(|id| id.to_string()).collect();
+        let named: Vec<String> =
+            group.hosts.iter().take(NAMED_MAX).map(|id| id.to_string()).collect();
         let more = match group.hosts.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             n => format!(" and {n} more"),
@@ -140,12 +145,17 @@ fn text(plan: &Plan, hosts: usize, all: bool) -> String {
             Ok(change) => out += &lines(change, all),
         }
     }
-    let is_changed = |group: &Group| group.change.as_ref().is_ok_and(|change| !change.changed.is_empty());
+    let is_changed =
+        |group: &Group| group.change.as_ref().is_ok_and(|change| !change.changed.is_empty());
     if plan.groups.iter().any(is_changed) {
         out += "What has a ~ is restarted where it runs and its file says that it has to be.\n";
     }
     let times = if plan.evaluations == 1 { "time" } else { "times" };
-    out += &format!("{}; the rules were evaluated {} {times}.\n", count_of(hosts, "host"), plan.evaluations);
+    out += &format!(
+        "{}; the rules were evaluated {} {times}.\n",
+        count_of(hosts, "host"),
+        plan.evaluations
+    );
     out
 }
 

@@ -27,7 +27,9 @@ pub(super) fn print(text: &str) {
 /// A table with columns as wide as what is in them.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
+    };
     let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or_default()).collect();
     let mut out = String::new();
     for row in rows {
@@ -65,7 +67,9 @@ fn has_labels(host: &Host, labels: &[String]) -> bool {
     let facts = host.registration.as_ref().map(|registration| &registration.facts);
     labels.iter().all(|label| {
         let (name, value) = label.split_once('=').unwrap_or((label, ""));
-        facts.and_then(|facts| facts.labels.get(name)).is_some_and(|of| value.is_empty() || of == value)
+        facts
+            .and_then(|facts| facts.labels.get(name))
+            .is_some_and(|of| value.is_empty() || of == value)
     })
 }
 
@@ -107,7 +111,9 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
             id.to_string(),
             stands.word().to_owned(),
             report.map_or_else(|| "-".to_owned(), |r| r.release.to_string()),
-            report.and_then(|r| r.applied).map_or_else(|| "-".to_owned(), |revision| revision.short()),
+            report
+                .and_then(|r| r.applied)
+                .map_or_else(|| "-".to_owned(), |revision| revision.short()),
             number(report.map(|r| r.units)),
             number(report.map(|r| r.failed)),
             note(host),
@@ -134,7 +140,8 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
         return Ok(i32::from(!all.is_empty()));
     }
     for cause in &all {
-        let named: Vec<String> = cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
+        let named: Vec<String> =
+            cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
         let more = match cause.hosts.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             n => format!(" and {n} more"),
@@ -143,7 +150,8 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
         let (what, since) = match cause.code.is_empty() {
             true => (clean(&cause.app), String::new()),
             false => {
-                let what = format!("{} {} ({} units)", clean(&cause.code), clean(&cause.app), cause.units);
+                let what =
+                    format!("{} {} ({} units)", clean(&cause.code), clean(&cause.app), cause.units);
                 (what, format!(", since {}", time(cause.since)))
             }
         };

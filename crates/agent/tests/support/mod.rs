@@ -81,9 +81,22 @@ impl Site {
     }
 
     /// A site without hosts.
-    pub fn with(scratch: Scratch, scheme: &str, etcd_words: Vec<String>, more_settings: String) -> Site {
+    pub fn with(
+        scratch: Scratch,
+        scheme: &str,
+        etcd_words: Vec<String>,
+        more_settings: String,
+    ) -> Site {
         let url = format!("{scheme}://127.0.0.1:{}", free_port());
-        let mut site = Site { scratch, url, etcd: None, etcd_words, curl_words: Vec::new(), more_settings, hosts: Vec::new() };
+        let mut site = Site {
+            scratch,
+            url,
+            etcd: None,
+            etcd_words,
+            curl_words: Vec::new(),
+            more_settings,
+            hosts: Vec::new(),
+        };
         site.write_operator("");
         site.start_etcd();
         let key = site.scratch.text_path("key");
@@ -154,7 +167,11 @@ impl Site {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(HOSTS);
-        command.arg("--config").arg(self.scratch.path("operator.conf")).args(words).stdin(Stdio::null());
+        command
+            .arg("--config")
+            .arg(self.scratch.path("operator.conf"))
+            .args(words)
+            .stdin(Stdio::null());
         command
     }
 
@@ -218,7 +235,9 @@ impl Site {
     /// Sends a request to the store itself.
     pub fn ask(&self, path: &str, body: &str) -> String {
         let mut curl = Command::new("curl");
-        curl.args(["-s", "-X", "POST", "-d", body]).args(&self.curl_words).arg(format!("{}{path}", self.url));
+        curl.args(["-s", "-X", "POST", "-d", body])
+            .args(&self.curl_words)
+            .arg(format!("{}{path}", self.url));
         let out = curl.output().expect("curl(1)");
         String::from_utf8_lossy(&out.stdout).into_owned()
     }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use warren_wire::call::Received;
 use warren_wire::control::{
-    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, ReloadAnswer, Request, StatusAnswer, TotalsAnswer,
-    UnitRow, WhyAnswer, write_answer, write_error,
+    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, ReloadAnswer, Request,
+    StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, write_answer, write_error,
 };
 use warren_wire::frame;
 
@@ -66,8 +66,12 @@ impl Recorder {
     /// Names and texts of units that run.
     pub fn running(&self) -> String {
         let state = self.state();
-        let all = state.units.iter().filter_map(|(name, unit)| Some((name, unit.running.as_ref()?)));
-        all.map(|(name, text)| format!("{name}={} ", text.trim())).collect::<String>().trim().to_owned()
+        let all =
+            state.units.iter().filter_map(|(name, unit)| Some((name, unit.running.as_ref()?)));
+        all.map(|(name, text)| format!("{name}={} ", text.trim()))
+            .collect::<String>()
+            .trim()
+            .to_owned()
     }
 
     /// What it was told to do since it was asked last.
@@ -141,15 +145,24 @@ impl Recorder {
             Request::Status(request) => {
                 let unit = self.state().units.get(&request.unit.expect("a unit")).cloned();
                 match unit {
-                    Some(unit) => write_answer(&StatusAnswer { active_since: Some(unit.starts), ..StatusAnswer::default() }, false),
+                    Some(unit) => write_answer(
+                        &StatusAnswer {
+                            active_since: Some(unit.starts),
+                            ..StatusAnswer::default()
+                        },
+                        false,
+                    ),
                     None => write_error(&ErrorName::NoSuchUnit, "there is no such unit"),
                 }
             }
-            Request::List(request) => write_answer(&self.list(&request.patterns.0, &request.state.0), false),
+            Request::List(request) => {
+                write_answer(&self.list(&request.patterns.0, &request.state.0), false)
+            }
             Request::Totals(_) => {
                 let state = self.state();
                 let failed = state.units.values().filter(|unit| unit.has_failed).count() as u32;
-                let loaded = state.units.values().filter(|unit| !unit.text.is_empty()).count() as u64;
+                let loaded =
+                    state.units.values().filter(|unit| !unit.text.is_empty()).count() as u64;
                 write_answer(&TotalsAnswer { loaded, failed, ..TotalsAnswer::default() }, false)
             }
             Request::Why(_) => write_answer(&WhyAnswer::default(), false),
@@ -175,7 +188,8 @@ impl Recorder {
                 Some(_) => {}
             }
         }
-        let is_gone = |(name, unit): &(&String, &Unit)| !unit.text.is_empty() && !found.contains_key(*name);
+        let is_gone =
+            |(name, unit): &(&String, &Unit)| !unit.text.is_empty() && !found.contains_key(*name);
         answer.removed.extend(state.units.iter().filter(is_gone).map(|(name, _)| name.clone()));
         if !dry_run {
             state.reloads += 1;
@@ -194,7 +208,9 @@ impl Recorder {
         state.jobs.push(format!("{} {name}", job.as_str()));
         let slowness = state.slowness;
         if name == "up.target" {
-            let is_down = |unit: &&mut Unit| unit.running.is_none() && !unit.has_failed && !unit.text.is_empty();
+            let is_down = |unit: &&mut Unit| {
+                unit.running.is_none() && !unit.has_failed && !unit.text.is_empty()
+            };
             let waiting = state.units.values_mut().filter(is_down);
             waiting.for_each(start);
         } else if let Some(unit) = state.units.get_mut(name) {
@@ -205,7 +221,7 @@ impl Recorder {
             }
         }
         drop(state);
-        std::thread::sleep(slowness);
+        std::thread::park_timeout(slowness);
     }
 
     fn list(&self, patterns: &[String], wanted: &[String]) -> ListAnswer {
@@ -223,8 +239,12 @@ impl Recorder {
             (patterns.is_empty() || patterns.iter().any(|pattern| pattern == name))
                 && wanted.iter().any(|state| state == active.as_str())
         };
-        let row = |(name, active): (&str, ActiveState)| UnitRow { name: name.to_owned(), active, ..UnitRow::default() };
-        ListAnswer { units: rows.into_iter().filter(fits).map(row).collect(), ..ListAnswer::default() }
+        let row = |(name, active): (&str, ActiveState)| UnitRow {
+            name: name.to_owned(),
+            active,
+            ..UnitRow::default()
+        };
+        ListAnswer { units: rows.into_iter().filter(fits).map(row).collect() }
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) fn here(run: &Interpreter<'_>, target: ObjectId) -> Option<Vec<u32>> 
     let Some(copies) = machine.and_then(|(_, machine)| member(machine, b"copies")) else {
         return Some((0..replicas).collect());
     };
-    let Some(Value::Array(numbers)) = member(copies, run.heap.bytes(run.heap.object(target).name)) else {
+    let Some(Value::Array(numbers)) = member(copies, run.heap.bytes(run.heap.object(target).name))
+    else {
         return Some(Vec::new());
     };
     let number = |value: &Value| match value {
@@ -54,7 +55,8 @@ pub(super) fn here(run: &Interpreter<'_>, target: ObjectId) -> Option<Vec<u32>> 
 
 fn replicas(heap: &Heap<'_>, types: &Types, id: ObjectId) -> Option<u32> {
     let object = heap.object(id);
-    let name = heap.find(REPLICAS.as_bytes()).filter(|_| types.get(object.of_type).name == CONTAINER)?;
+    let name =
+        heap.find(REPLICAS.as_bytes()).filter(|_| types.get(object.of_type).name == CONTAINER)?;
     match object.attributes.get(name) {
         Some(Value::Number(replicas)) => Some(replicas as u32),
         _ => None,
@@ -77,8 +79,10 @@ pub(crate) fn replicated(world: &World, types: &Types) -> Vec<Replicated> {
         };
         Some(Replicated { name, replicas, spread })
     };
-    let containers = types.find(CONTAINER.as_bytes()).and_then(|of_type| world.by_type.get(&of_type));
-    let mut all: Vec<Replicated> = containers.into_iter().flatten().filter_map(|id| read(*id)).collect();
+    let containers =
+        types.find(CONTAINER.as_bytes()).and_then(|of_type| world.by_type.get(&of_type));
+    let mut all: Vec<Replicated> =
+        containers.into_iter().flatten().filter_map(|id| read(*id)).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }

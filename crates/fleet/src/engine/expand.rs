@@ -3,8 +3,8 @@
 //! The items are cut into chunks, which `share` gives to the threads: nothing else is shared and
 //! changes. The world that they read is frozen; what each makes is in a heap of its own.
 
-use super::copies;
 use super::Options;
+use super::copies;
 use super::plan::{self, Item};
 use super::transfer::Transfer;
 use crate::ast::{DefinitionKind, Loop};

@@ -52,13 +52,21 @@ fn of_a_container_with_copies_rules_make_what_runs_here() {
         let loaded = load(&format!("{machine}{rules}"));
         assert_eq!(loaded.messages, []);
         let session = loaded.session.expect("no faults");
-        let all: Vec<String> =
-            session.replicated().iter().map(|r| format!("{} {} {:?}", r.name, r.replicas, r.spread)).collect();
+        let all: Vec<String> = session
+            .replicated()
+            .iter()
+            .map(|r| format!("{} {} {:?}", r.name, r.replicas, r.spread))
+            .collect();
         assert_eq!(all, ["blog 2 None", "shop 40 Some(\"rack\")"]);
         session.products().keys().map(|path| path.to_string()).collect::<Vec<_>>().join(" ")
     };
     let all = made("");
-    assert!(all.starts_with("blog-web-0.service blog-web-1.service plain-web.service shop-web-0.service"), "{all}");
+    assert!(
+        all.starts_with(
+            "blog-web-0.service blog-web-1.service plain-web.service shop-web-0.service"
+        ),
+        "{all}"
+    );
     assert_eq!(all.split(' ').count(), 43);
     assert_eq!(made("globals.machine = { cpus = 4 }\n"), all);
     assert_eq!(made("globals.machine = { copies = {} }\n"), "plain-web.service");

@@ -19,7 +19,9 @@ impl Site {
         let host = |n: &usize| Host {
             id: id(*n),
             registration: (!away.contains(n)).then(|| registration.clone()),
-            report: None, double: None };
+            report: None,
+            double: None,
+        };
         let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
         let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
         let rollout = Rollout::new(7, true, policy, waves, &hosts);
@@ -37,7 +39,8 @@ impl Site {
         let text = serde_json::to_string(&self.rollout).expect("JSON");
         self.rollout = serde_json::from_str(&text).expect("JSON");
         let assigned = self.rollout.step(&self.hosts, gate, self.now);
-        let word = |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
+        let word =
+            |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
         assigned.iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
@@ -64,7 +67,9 @@ impl Site {
     }
 
     fn fine(&mut self, hosts: &[usize]) {
-        hosts.iter().for_each(|n| self.report(*n, self.rollout.phase == Phase::Back, Outcome::Applied, 0));
+        hosts
+            .iter()
+            .for_each(|n| self.report(*n, self.rollout.phase == Phase::Back, Outcome::Applied, 0));
     }
 }
 
