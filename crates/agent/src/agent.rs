@@ -138,6 +138,10 @@ fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
         kernel,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         capacity: settings.capacity,
+        address: settings
+            .address
+            .clone()
+            .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned()),
     })
 }
 

@@ -6,6 +6,7 @@
 
 mod change;
 mod drive;
+mod over_ssh;
 mod plans;
 mod show;
 
@@ -50,6 +51,14 @@ enum Verb {
     Why {
         /// Only units of this application
         app: Option<String>,
+    },
+    /// Show the logs of many hosts, each by its own log access over ssh(1)
+    Logs(over_ssh::LogsArgs),
+    /// Show what is under way and what is wrong, again and again
+    Top {
+        /// Print it once
+        #[arg(long)]
+        once: bool,
     },
     /// Store a directory of rules as a revision
     Push {
@@ -194,6 +203,8 @@ pub fn run(cli: Cli) -> Result<i32> {
     match cli.command {
         Verb::List { label, bad } => show::list(&site, &label, bad, cli.json),
         Verb::Why { app } => show::why(&site, app.as_deref(), cli.json),
+        Verb::Logs(args) => over_ssh::logs(&site, &args),
+        Verb::Top { once } => show::top(&site, once),
         Verb::Push { dir, message } => change::push(&site, &dir, &message),
         Verb::Log => show::log(&site, cli.json),
         Verb::Diff { old, new } => plans::diff(&site, &old, &new),

@@ -40,6 +40,8 @@ pub struct Settings {
     pub endpoints: Endpoints,
     /// The host's name in it.
     pub name: Option<HostId>,
+    /// Where others reach it by ssh(1).
+    pub address: Option<String>,
     /// Lines of labels.
     pub labels: PathBuf,
     /// Lines of keys that are trusted.
@@ -63,6 +65,7 @@ impl Default for Settings {
         Settings {
             endpoints: Endpoints::default(),
             name: None,
+            address: None,
             labels: "/etc/warren/labels".into(),
             trusted: "/etc/warren/trusted-keys".into(),
             state: "/var/lib/warren/hosts".into(),
@@ -132,6 +135,7 @@ impl Settings {
                 "User" => user = Some(value.to_owned()),
                 "PasswordFile" => password = Some(PathBuf::from(value)),
                 "Name" => settings.name = Some(value.parse().map_err(|e| wrong(&format!("{e}")))?),
+                "Address" => settings.address = Some(value.to_owned()),
                 "Labels" => settings.labels = value.into(),
                 "TrustedKeys" => settings.trusted = value.into(),
                 "StateDirectory" => settings.state = value.into(),

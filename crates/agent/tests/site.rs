@@ -60,6 +60,48 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
 }
 
 #[test]
+fn one_place_shows_all_hosts() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-shown", 1, &[]);
+    site.add_host_with("h2", "Address=h2.example.org\n");
+    site.wait_listed("2 hosts: 2 ok");
+    let status = site.roll_out(&[("a.conf", "bad"), ("b.conf", "good")], &["--failed-units", "1"]);
+    assert!(status.starts_with("release 1 is on all hosts"), "{status}");
+    site.wait_listed("2 hosts: 2 degraded");
+    let out = site.try_run(&["list", "--bad", "--label", "name=h2"]);
+    assert_eq!(
+        (out.status.code(), String::from_utf8_lossy(&out.stdout).contains("h1")),
+        (Some(1), false)
+    );
+    let out = site.try_run(&["why", "a"]);
+    let why = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(why.starts_with("WR-0040 a (2 units)\n  on 2 hosts: h1, h2, since "), "{why}");
+    assert!(site.run(&["why", "other"]).starts_with("Nothing is wrong"));
+    let line = site.run(&["--json", "list", "--label", "name=h1"]);
+    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(
+        (&line["host"], &line["state"], &line["report"]["units"]),
+        (&"h1".into(), &"degraded".into(), &2.into())
+    );
+    assert!(
+        site.run(&["top", "--once"])
+            .starts_with("2 hosts: 2 degraded\nrelease 1 is on all hosts\n")
+    );
+    // Logs come by ssh(1), and each line says from where.
+    let ssh = site.scratch.write("ssh", "#!/bin/sh\necho \"$*\"\nprintf 'a\\033[31m line'\n");
+    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a program");
+    let logs = site.run(&["logs", "shop", "--label", "name=h2", "--ssh", &ssh, "-n", "3"]);
+    let expected = "h2 -x -o BatchMode=yes -- h2.example.org warren logs -o short-iso -n 3 -u 'shop-*' -u shop\n\
+                    h2 a?[31m line\n";
+    assert_eq!(logs, expected);
+    let why = site.fails(&["logs", "$(id)", "--ssh", &ssh]);
+    assert!(why.contains("is no name of an application"), "{why}");
+}
+
+#[test]
 fn who_drives_may_be_killed() {
     if !has_etcd() {
         return;

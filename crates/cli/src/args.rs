@@ -34,6 +34,9 @@ pub struct Global {
     /// Connect to a nested manager, by name or process id
     #[arg(long, short = 'M', global = true, value_name = "NAME", help_heading = "Common options")]
     pub machine: Option<String>,
+    /// Run the command on another host, over ssh(1): [USER@]HOST[:PORT]
+    #[arg(long, short = 'H', global = true, value_name = "HOST", help_heading = "Common options")]
+    pub host: Option<String>,
     /// Connect to the manager of the current user instead of the system manager
     #[arg(long, global = true, help_heading = "Common options")]
     pub user: bool,
@@ -124,6 +127,13 @@ pub enum Command {
         /// Command to run
         #[command(subcommand)]
         command: FleetCommand,
+    },
+    /// See and change what many hosts run: warren-hosts(1)
+    #[command(disable_help_flag = true)]
+    Hosts {
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        words: Vec<std::ffi::OsString>,
     },
     /// Check configurations of Icinga 2 and list their objects
     Icinga {

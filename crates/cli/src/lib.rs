@@ -20,6 +20,7 @@ mod complete;
 mod connection;
 pub mod devices;
 pub mod devices_scan;
+mod elsewhere;
 pub mod fleet;
 mod leaving;
 mod live;

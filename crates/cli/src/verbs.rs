@@ -65,6 +65,9 @@ struct Session {
 /// Does what the command line says; returns the exit status.
 pub fn run(cli: Cli) -> Result<i32> {
     let global = cli.global;
+    if let Some(host) = &global.host {
+        return crate::elsewhere::on(host, std::env::args_os().skip(1));
+    }
     match cli.command.unwrap_or(Command::Totals) {
         Command::Run(args) => crate::nest::run(&args, global.user, global.quiet),
         Command::NestOuter(args) => crate::nest::outer::run(&args, global.user, global.quiet),
@@ -94,6 +97,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             crate::manual::write(&dir).context("cannot write the manual pages")?;
             Ok(0)
         }
+        Command::Hosts { words } => crate::elsewhere::hosts(&words, global.json),
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
         Command::Fleet { command } => match crate::fleet::run(command, &global)? {
             Ok(status) => Ok(status),

@@ -42,6 +42,9 @@ pub struct Facts {
     /// How many copies of replicated containers it takes.
     #[serde(default)]
     pub capacity: u32,
+    /// Where it is reached by ssh(1); rules do not see it.
+    #[serde(default)]
+    pub address: String,
 }
 
 impl Facts {

@@ -165,6 +165,7 @@ mod tests {
             kernel: "6.1.0".into(),
             version: "0.1.0".into(),
             capacity: 100,
+            address: String::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use warren_hosts::host::{Host, Outcome};
 use warren_hosts::names::HostId;
-use warren_hosts::overview::{Standing, causes, standing};
+use warren_hosts::overview::{Cause, Standing, causes, standing};
 use warren_hosts::rollout::Rollout;
 
 use super::plans::count_of;
@@ -14,6 +14,12 @@ use crate::site::Site;
 
 /// Hosts that are named of many.
 const NAMED_MAX: usize = 3;
+
+/// Root causes on a screen.
+const CAUSES_SHOWN: usize = 8;
+
+/// How often a screen is drawn.
+const TOP_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The version of the JSON that is printed.
 const JSON_VERSION: u32 = 1;
@@ -42,7 +48,7 @@ fn table(rows: &[Vec<String>]) -> String {
 }
 
 /// Text of others is not to move a terminal's cursor.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -63,7 +69,7 @@ fn span(seconds: u64) -> String {
     }
 }
 
-fn has_labels(host: &Host, labels: &[String]) -> bool {
+pub(super) fn has_labels(host: &Host, labels: &[String]) -> bool {
     let facts = host.registration.as_ref().map(|registration| &registration.facts);
     labels.iter().all(|label| {
         let (name, value) = label.split_once('=').unwrap_or((label, ""));
@@ -133,40 +139,72 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
     let hosts = site.hosts()?;
     let all = causes(hosts.values(), app);
-    if is_json {
-        for cause in &all {
-            print(&format!("{}\n", serde_json::to_string(cause)?));
-        }
-        return Ok(i32::from(!all.is_empty()));
-    }
-    for cause in &all {
-        let named: Vec<String> =
-            cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
-        let more = match cause.hosts.len().saturating_sub(NAMED_MAX) {
-            0 => String::new(),
-            n => format!(" and {n} more"),
-        };
-        let revisions: Vec<&str> = cause.revisions.iter().map(String::as_str).collect();
-        let (what, since) = match cause.code.is_empty() {
-            true => (clean(&cause.app), String::new()),
-            false => {
-                let what =
-                    format!("{} {} ({} units)", clean(&cause.code), clean(&cause.app), cause.units);
-                (what, format!(", since {}", time(cause.since)))
+    match is_json {
+        true => {
+            for cause in &all {
+                print(&format!("{}\n", serde_json::to_string(cause)?));
             }
-        };
-        let n = cause.hosts.len();
-        let hosts = if n == 1 { "host" } else { "hosts" };
-        print(&format!(
-            "{what}\n  on {n} {hosts}: {}{more}{since}\n  with revision {}\n",
-            named.join(", "),
-            revisions.join(", ")
-        ));
-    }
-    if all.is_empty() {
-        print("Nothing is wrong on any host that has reported.\n");
+        }
+        false if all.is_empty() => print("Nothing is wrong on any host that has reported.\n"),
+        false => print(&all.iter().map(cause_text).collect::<String>()),
     }
     Ok(i32::from(!all.is_empty()))
+}
+
+fn cause_text(cause: &Cause) -> String {
+    let named: Vec<String> = cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
+    let more = match cause.hosts.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let revisions: Vec<&str> = cause.revisions.iter().map(String::as_str).collect();
+    let (what, since) = match cause.code.is_empty() {
+        true => (clean(&cause.app), String::new()),
+        false => {
+            let units = count_of(cause.units as usize, "unit");
+            (
+                format!("{} {} ({units})", clean(&cause.code), clean(&cause.app)),
+                format!(", since {}", time(cause.since)),
+            )
+        }
+    };
+    format!(
+        "{what}\n  on {}: {}{more}{since}\n  with revision {}\n",
+        count_of(cause.hosts.len(), "host"),
+        named.join(", "),
+        revisions.join(", ")
+    )
+}
+
+/// The rollout, hosts by their state, root causes: on a terminal again and again.
+pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
+    loop {
+        let hosts = site.hosts()?;
+        let assigned = site.assigned(&hosts)?;
+        let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
+        for (id, host) in &hosts {
+            *counts.entry(standing(host, assigned.get(id).copied())).or_default() += 1;
+        }
+        let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
+        let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
+        out += &site.rollout()?.map_or_else(String::new, |(_, rollout)| summary(&rollout));
+        let all = causes(hosts.values(), None);
+        out += &all.iter().take(CAUSES_SHOWN).map(cause_text).collect::<String>();
+        if all.len() > CAUSES_SHOWN {
+            out += &format!(
+                "and {} more: warren-hosts why\n",
+                count_of(all.len() - CAUSES_SHOWN, "cause")
+            );
+        }
+        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        if once || !is_terminal {
+            print(&out);
+            return Ok(0);
+        }
+        // From the top, each line to its end, and what is left of the page.
+        print(&format!("\x1b[H{}\x1b[J", out.replace('\n', "\x1b[K\r\n")));
+        std::thread::park_timeout(TOP_EVERY);
+    }
 }
 
 pub(super) fn log(site: &Site, is_json: bool) -> Result<i32> {

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use warren_wire::call::Received;
 use warren_wire::control::{
-    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, ReloadAnswer, Request,
-    StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, write_answer, write_error,
+    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, ReasonAnswer,
+    ReloadAnswer, Request, StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit,
+    write_answer, write_error,
 };
 use warren_wire::frame;
 
@@ -165,9 +166,25 @@ impl Recorder {
                     state.units.values().filter(|unit| !unit.text.is_empty()).count() as u64;
                 write_answer(&TotalsAnswer { loaded, failed, ..TotalsAnswer::default() }, false)
             }
-            Request::Why(_) => write_answer(&WhyAnswer::default(), false),
+            Request::Why(_) => write_answer(&self.why(), false),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Each unit that has failed is its own root cause.
+    fn why(&self) -> WhyAnswer {
+        let state = self.state();
+        let failed = state.units.iter().filter(|(_, unit)| unit.has_failed);
+        let step = |name: &String| {
+            let row = UnitRow { name: name.clone(), ..UnitRow::default() };
+            let reason = ReasonAnswer {
+                code: serde_json::from_str("\"WR-0040\"").expect("a code"),
+                ..ReasonAnswer::default()
+            };
+            let step = WhyStep { row, reason, since: Some(1), ..WhyStep::default() };
+            WhyUnit { path: vec![step], ..WhyUnit::default() }
+        };
+        WhyAnswer { units: failed.map(|(name, _)| step(name)).collect(), ..WhyAnswer::default() }
     }
 
     fn reload(&self, dry_run: bool) -> Result<ReloadAnswer, String> {
