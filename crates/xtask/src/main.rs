@@ -59,6 +59,7 @@ Usage: cargo xtask COMMAND
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
   bench hostile     the same, section Hostile local users: twelve attacks, and what they cost others
+  bench hosts       the same, section Many hosts: agents by the thousand, and a real etcd
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -97,6 +98,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
+        ["bench", "hosts", ref rest @ ..] => bench::hosts::run(rest),
         ["bench", "sandbox", ref rest @ ..] => bench::sandbox::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),

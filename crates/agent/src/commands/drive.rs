@@ -37,9 +37,13 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
     let mut is_away = false;
     loop {
         match driver.turn(gate) {
-            Ok(is_over) => {
+            Ok(Turn::Assigned) => {
                 is_away = false;
-                if is_over && until_over {
+                continue;
+            }
+            Ok(turn) => {
+                is_away = false;
+                if turn == Turn::Over && until_over {
                     site.store.revoke(driver.lease)?;
                     let phase = site.rollout()?.map(|(_, rollout)| rollout.phase);
                     return Ok(i32::from(phase != Some(Phase::Done)));
@@ -57,9 +61,20 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
     }
 }
 
+/// What came of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Hosts were assigned; there may be more of them.
+    Assigned,
+    /// Something is under way.
+    Waiting,
+    /// Nothing is.
+    Over,
+}
+
 impl Driver<'_> {
-    /// Keeps the lease, and steps the rollout if this one drives. True if there is none under way.
-    fn turn(&mut self, gate: Option<&str>) -> Result<bool, Fault> {
+    /// Keeps the lease, and steps the rollout if this one drives.
+    fn turn(&mut self, gate: Option<&str>) -> Result<Turn, Fault> {
         let store = &self.site.store;
         if self.lease == 0 || !store.keep_alive(self.lease)? {
             self.lease = store.grant(LEASE)?;
@@ -74,16 +89,16 @@ impl Driver<'_> {
                 tell!("this one drives");
             }
         }
-        let Some((modified, mut rollout)) = self.site.rollout()? else { return Ok(true) };
+        let Some((modified, mut rollout)) = self.site.rollout()? else { return Ok(Turn::Over) };
         if !self.is_leading || rollout.is_over() {
-            return Ok(rollout.is_over());
+            return Ok(if rollout.is_over() { Turn::Over } else { Turn::Waiting });
         }
         let before = rollout.clone();
         let hosts = self.site.hosts()?;
         let gate = gate.map_or(Gate::Open, ask_gate);
         let orders = rollout.step(&hosts, &gate, now() / 1_000_000);
         if rollout == before {
-            return Ok(false);
+            return Ok(Turn::Waiting);
         }
         let mut writes: Vec<Write> = orders
             .iter()
@@ -121,7 +136,11 @@ impl Driver<'_> {
         } else {
             self.is_leading = false;
         }
-        Ok(rollout.is_over())
+        Ok(match (rollout.is_over(), orders.is_empty()) {
+            (true, _) => Turn::Over,
+            (false, false) if self.is_leading => Turn::Assigned,
+            (false, _) => Turn::Waiting,
+        })
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod devices;
 pub mod fleet;
 pub mod hostile;
+pub mod hosts;
 pub mod journal;
 pub mod recording;
 mod rows;
