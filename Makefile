@@ -1,12 +1,14 @@
 # Everything is done by cargo and `cargo xtask`; this file is the front door. See `make help`.
 #
 # SETS=8000 SLICES=1 make run      a larger tour
+# HOSTS=3 make run                 a store, three nested machines, a rollout that goes back
 # FLEET=1 make run                 5,000 containers made by the rules in examples/hosting
 # make install DESTDIR=/tmp/x PREFIX=/usr
 
 SETS ?= 1000
 SLICES ?= 0
 FLEET ?= 0
+HOSTS ?= 0
 PREFIX ?= /usr
 DESTDIR ?=
 CARGO_HOME ?= $(HOME)/.cargo
@@ -35,8 +37,9 @@ tools: ## install what building needs (Debian packages as root, the pinned toolc
 	@sh scripts/tools.sh
 
 run: build ## show the main job on SETS x 4 units in a nested manager
-	@$(OUT)/warren tour $(if $(filter 1 yes,$(FLEET)),--fleet examples/hosting,\
-	    --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices))
+	@$(if $(filter-out 0,$(HOSTS)),HOSTS=$(HOSTS) PROGRAMS=$(CURDIR)/$(OUT) sh examples/hosts/tour.sh,\
+	    $(OUT)/warren tour $(if $(filter 1 yes,$(FLEET)),--fleet examples/hosting,\
+	    --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices)))
 
 peers: ## install the Debian programs that tests compare with (as root)
 	@sh scripts/peers.sh
@@ -52,7 +55,7 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --bins
+	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --package warren-agent --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build

@@ -6,8 +6,8 @@ set -eu
 hosts=${HOSTS:-3}
 programs=${PROGRAMS:?the directory of the programs}
 here=$(cd "$(dirname "$0")" && pwd)
-etcd=$(command -v etcd || true)
-[ -n "$etcd" ] || { echo "etcd is not installed; on Debian: apt-get install etcd-server" >&2; exit 1; }
+etcd=$(command -v etcd || ls "$here/../../target/peers/usr/bin/etcd" 2>/dev/null || true)
+[ -n "$etcd" ] || { echo "etcd is not installed; on Debian: apt-get install etcd-server, or make peers" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo "this tour needs root: each machine has a process tree of its own" >&2; exit 1; }
 
 site=$(mktemp -d "${TMPDIR:-/tmp}/warren-hosts.XXXXXX")
@@ -100,7 +100,7 @@ bad=$("$programs/warren-hosts" --config "$site/hosts.conf" --json log | sed 's/.
 show diff "$revision" "$bad" || true
 show plan "$bad"
 show release "$bad" --key "$site/key" --wave role=web --soak 3
-wait_for "went back" status
+wait_for "release 2 went back" status
 show status
 
 title "All hosts are back"

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod commands;
 pub mod disk;
 pub mod manager;
+pub mod manual;
 pub mod rules;
 pub mod settings;
 pub mod signing;

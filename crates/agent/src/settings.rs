@@ -105,7 +105,7 @@ impl Settings {
         Settings::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
     }
 
-    fn parse(text: &str) -> Result<Settings, String> {
+    pub(crate) fn parse(text: &str) -> Result<Settings, String> {
         let mut settings = Settings::default();
         let (mut certificate, mut key, mut user, mut password) = (None, None, None, None);
         for (at, line) in text.lines().enumerate() {
@@ -142,7 +142,7 @@ impl Settings {
                 "ControlSocket" => settings.control = value.into(),
                 "Capacity" => settings.capacity = number(0, 1_000_000)? as u32,
                 "LeaseSec" => settings.lease = number(5, 86_400)?,
-                "MaxRestarts" => settings.restarts = number(0, 100_000)? as u32,
+                "MaxRestarts" => settings.restarts = number(1, 100_000)? as u32,
                 "DrainCommand" => {
                     let words: Vec<String> =
                         value.split_ascii_whitespace().map(str::to_owned).collect();

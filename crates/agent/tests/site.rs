@@ -499,3 +499,38 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         site.hosts[1].agent.as_mut().expect("an agent").0.try_wait().expect("a child").is_none()
     );
 }
+
+/// `make run HOSTS=3` as a new user does it: real managers in nested machines, each with an agent that is one of its
+/// services.
+#[test]
+fn the_tour_over_three_hosts_comes_back_from_a_bad_revision() {
+    if !has_etcd() {
+        return;
+    }
+    let programs = std::path::Path::new(support::AGENT).parent().expect("a directory");
+    if !rustix::process::geteuid().is_root() {
+        return warren_testkit::not_run("needs root");
+    }
+    if !["warren", "warrend", "warren-init", "warren-exec"]
+        .iter()
+        .all(|name| programs.join(name).exists())
+    {
+        return warren_testkit::not_run("the manager is not built (cargo build --workspace)");
+    }
+    let script =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hosts/tour.sh");
+    let mut tour = std::process::Command::new("sh");
+    tour.arg(script).env("PROGRAMS", programs).env("HOSTS", "3");
+    let out = tour.output().expect("sh(1)");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}\n{}", String::from_utf8_lossy(&out.stderr));
+    let said = [
+        "release 1 is on all hosts",
+        "release 2 went back: h",
+        "2 of 2 hosts went back",
+        "3 hosts: 3 ok.",
+    ];
+    for said in said.into_iter().chain(["Nothing is wrong"]) {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}

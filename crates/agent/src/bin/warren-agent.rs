@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use warren_agent::agent;
 use warren_agent::settings::{PATH, Settings};
 
@@ -18,10 +18,22 @@ struct Args {
     /// site; then end.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/etc/warren/fleet.d")]
     prepare: Option<PathBuf>,
+    /// Write the manual pages of this program and of warren-hosts into a directory.
+    #[arg(long, value_name = "DIR", hide = true)]
+    man: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(directory) = &args.man {
+        return match warren_agent::manual::write(directory, Args::command()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("warren-agent: {}: {e}", directory.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     let run = |settings: Settings| match &args.prepare {
         Some(directory) => agent::prepare(&settings, directory),
         None => agent::run(settings),

@@ -4,7 +4,7 @@
 pub mod recorder;
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use warren_testkit::{Scratch, wait_until};
@@ -14,9 +14,15 @@ use recorder::Recorder;
 pub const AGENT: &str = env!("CARGO_BIN_EXE_warren-agent");
 pub const HOSTS: &str = env!("CARGO_BIN_EXE_warren-hosts");
 
-/// Whether etcd is installed; if it is not, the test has not run.
+/// etcd: unpacked by `make peers`, or installed.
+fn etcd() -> PathBuf {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/usr/bin/etcd");
+    if unpacked.exists() { unpacked } else { "etcd".into() }
+}
+
+/// Whether etcd is there; if it is not, the test has not run.
 pub fn has_etcd() -> bool {
-    let is_there = Command::new("etcd").arg("--version").output().is_ok();
+    let is_there = Command::new(etcd()).arg("--version").output().is_ok();
     if !is_there {
         warren_testkit::not_run("etcd, not installed");
     }
@@ -111,7 +117,7 @@ impl Site {
     }
 
     pub fn start_etcd(&mut self) {
-        let mut etcd = Command::new("etcd");
+        let mut etcd = Command::new(etcd());
         etcd.args(["--data-dir", &self.scratch.text_path("etcd")])
             .args(["--listen-client-urls", &self.url, "--advertise-client-urls", &self.url])
             .args(["--listen-peer-urls", "http://127.0.0.1:0"])
