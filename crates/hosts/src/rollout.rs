@@ -42,7 +42,7 @@ pub enum Phase {
 /// A host that was assigned and is looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// When it was assigned, seconds since 1970.
+    /// When it was assigned, seconds by the driver's clock.
     pub since: u64,
     /// Failed units that it had then.
     pub failed_before: u32,
@@ -63,6 +63,15 @@ pub enum Gate {
     Hold,
     /// It must not: the rollout has failed.
     Shut(String),
+}
+
+/// Who drives, and seconds by a clock of his that is never set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clock<'d> {
+    /// Another one at each start of a driver.
+    pub driver: &'d str,
+    /// Seconds since whenever he likes.
+    pub now: u64,
 }
 
 /// The state of a rollout, as the store has it.
@@ -94,6 +103,12 @@ pub struct Rollout {
     /// Sick hosts that an operator has seen and goes on with.
     #[serde(default)]
     pub forgiven: BTreeSet<HostId>,
+    /// Who wrote this: times are by his clock.
+    #[serde(default)]
+    pub driver: String,
+    /// When he did.
+    #[serde(default)]
+    pub at: u64,
 }
 
 /// How an assigned host does.
@@ -127,6 +142,8 @@ impl Rollout {
             progress: BTreeMap::new(),
             sick: BTreeMap::new(),
             forgiven: BTreeSet::new(),
+            driver: String::new(),
+            at: 0,
         }
     }
 
@@ -147,18 +164,39 @@ impl Rollout {
         matches!(self.phase, Phase::Done | Phase::Stopped)
     }
 
-    /// Goes on as far as it may, and returns which hosts are to be assigned to what. `now` is seconds since 1970 by the
-    /// clock of whoever drives.
+    /// Goes on as far as it may, and returns which hosts are to be assigned to what.
     pub fn step(
         &mut self,
         hosts: &BTreeMap<HostId, Host>,
         gate: &Gate,
-        now: u64,
+        clock: Clock<'_>,
     ) -> Vec<(HostId, Assignment)> {
-        match self.phase {
+        let before = self.clone();
+        self.tell_time_by(clock);
+        let now = clock.now;
+        let out = match self.phase {
             Phase::Forward => self.forward(hosts, gate, now),
             Phase::Back => self.back(hosts, now),
             Phase::Paused | Phase::Done | Phase::Stopped => Vec::new(),
+        };
+        if *self != before {
+            (self.driver, self.at) = (clock.driver.to_owned(), now);
+        }
+        out
+    }
+
+    /// Times are those of the clock of whoever drives, and clocks are minutes apart. Who goes on for another driver takes
+    /// what that one wrote last for written now: a wave is healthy for too long rather than not for long enough.
+    fn tell_time_by(&mut self, clock: Clock<'_>) {
+        if self.driver == clock.driver {
+            return;
+        }
+        let at = self.at;
+        let shifted = |time: u64| clock.now.saturating_sub(at.saturating_sub(time));
+        for progress in self.progress.values_mut() {
+            progress.since = shifted(progress.since);
+            progress.healthy_since = progress.healthy_since.map(shifted);
+            progress.away_since = progress.away_since.map(shifted);
         }
     }
 

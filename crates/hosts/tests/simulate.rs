@@ -15,7 +15,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, held, moves};
 use warren_hosts::policy::Policy;
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
-use warren_hosts::rollout::{Gate, Phase, Rollout};
+use warren_hosts::rollout::{Clock, Gate, Phase, Rollout};
 use warren_hosts::waves::{Step, waves};
 use warren_testkit::{Dice, seed, variable};
 
@@ -80,6 +80,12 @@ struct World {
     nodes: Vec<Node>,
     /// What each driver has read and not yet written.
     drivers: Vec<Option<(u64, Rollout)>>,
+    /// How often each driver was started: each life has a clock of its own.
+    lives: Vec<u64>,
+    /// Since when each host of the rollout is healthy, as drivers wrote it, by the true time.
+    healthy: BTreeMap<(u64, HostId), u64>,
+    /// Since when it is assigned.
+    begun: BTreeMap<(u64, HostId), u64>,
     /// What operators have released, by number and revision: after a restore a number may come twice.
     released: BTreeSet<(u64, Digest, Option<Digest>)>,
     bad: BTreeSet<Digest>,
@@ -134,6 +140,9 @@ impl World {
             backup: Arc::default(),
             nodes: (0..HOSTS).map(node).collect(),
             drivers: vec![None; DRIVERS],
+            lives: vec![0; DRIVERS],
+            healthy: BTreeMap::new(),
+            begun: BTreeMap::new(),
             released: BTreeSet::new(),
             bad: BTreeSet::new(),
             made: 0,
@@ -325,13 +334,17 @@ impl World {
         match self.drivers[n].take() {
             None => self.drivers[n] = state.rollout.clone(),
             // It dies, and another one is there in its place.
-            Some(_) if self.dice.roll(10) == 0 => {}
+            Some(_) if self.dice.roll(10) == 0 => self.lives[n] += self.dice.roll(3),
             Some((version, mut rollout)) => {
                 let before = rollout.clone();
                 let hosts = state.hosts();
-                // Clocks differ by a minute.
-                let now = self.now + self.dice.roll(60);
-                let orders = rollout.step(&hosts, &Gate::Open, now);
+                // Clocks are hours apart.
+                let name = format!("d{n}-{}", self.lives[n]);
+                let clock = Clock {
+                    driver: &name,
+                    now: self.now + 10_000 * n as u64 + 7_000 * self.lives[n],
+                };
+                let orders = rollout.step(&hosts, &Gate::Open, clock);
                 if state.rollout.as_ref().map(|(version, _)| *version) != Some(version) {
                     return;
                 }
@@ -361,6 +374,7 @@ impl World {
         orders: &[(HostId, Assignment)],
         hosts: &BTreeMap<HostId, Host>,
     ) {
+        self.check_times(before, after);
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
         for (id, assignment) in orders {
             if !assignment.back
@@ -386,6 +400,37 @@ impl World {
         let takes = orders.iter().filter(|(id, _)| is_there(id) && counted(&id)).count();
         if limit > 0 && takes > 0 && unavailable > limit {
             self.wrong.push(format!("limit: {unavailable} of {limit} are unavailable: {after:?}"));
+        }
+    }
+
+    /// - `soak`: a wave begins when the hosts of the one before are healthy for as long as the policy says.
+    /// - `patience`: no host is late before its time.
+    fn check_times(&mut self, before: &Rollout, after: &Rollout) {
+        let now = self.now;
+        let key = |id: &HostId| (after.release, id.clone());
+        for (id, progress) in &after.progress {
+            self.begun.entry(key(id)).or_insert(now);
+            match progress.healthy_since {
+                Some(_) => self.healthy.entry(key(id)).or_insert(now),
+                None => &mut self.healthy.remove(&key(id)).unwrap_or_default(),
+            };
+        }
+        let passed = before.phase == Phase::Forward && after.wave > before.wave && !after.is_back;
+        for id in before.waves.get(before.wave).into_iter().flatten().filter(|_| passed) {
+            let waits = !after.sick.contains_key(id) && !after.absent.contains(id);
+            let since = self.healthy.get(&key(id)).copied();
+            if waits && since.is_none_or(|since| now - since < after.policy.soak) {
+                self.wrong.push(format!("soak: {id} is healthy since {since:?}, it is {now}"));
+            }
+        }
+        for (id, why) in after.sick.iter().filter(|(id, _)| !before.sick.contains_key(*id)) {
+            let begun = self.begun.get(&key(id)).copied().unwrap_or(now);
+            if why.contains(&format!("after {} s", after.policy.patience))
+                && now - begun < after.policy.patience
+            {
+                self.wrong
+                    .push(format!("patience: {id} is assigned since {begun}, it is {now}: {why}"));
+            }
         }
     }
 

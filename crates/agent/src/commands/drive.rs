@@ -7,10 +7,10 @@ use anyhow::Result;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::Assignment;
 use warren_hosts::keys;
-use warren_hosts::rollout::{Gate, Phase};
+use warren_hosts::rollout::{Clock, Gate, Phase};
 use warren_sys::tell;
 
-use crate::site::{Site, now};
+use crate::site::Site;
 use crate::store::{Compare, Fault, Write};
 
 /// How long another driver waits for one that is gone, seconds.
@@ -26,14 +26,17 @@ const GATE_MAX: Duration = Duration::from_secs(60);
 struct Driver<'s> {
     site: &'s Site,
     me: Vec<u8>,
+    name: String,
+    began: Instant,
     lease: i64,
     is_leading: bool,
 }
 
 pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
     let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    let me = Digest::of(&random).to_string().into_bytes();
-    let mut driver = Driver { site, me, lease: 0, is_leading: false };
+    let name = Digest::of(&random).short();
+    let me = name.clone().into_bytes();
+    let mut driver = Driver { site, me, name, began: Instant::now(), lease: 0, is_leading: false };
     let mut is_away = false;
     loop {
         match driver.turn(gate) {
@@ -96,7 +99,8 @@ impl Driver<'_> {
         let before = rollout.clone();
         let hosts = self.site.hosts()?;
         let gate = gate.map_or(Gate::Open, ask_gate);
-        let orders = rollout.step(&hosts, &gate, now() / 1_000_000);
+        let clock = Clock { driver: &self.name, now: self.began.elapsed().as_secs() + 1 };
+        let orders = rollout.step(&hosts, &gate, clock);
         if rollout == before {
             return Ok(Turn::Waiting);
         }

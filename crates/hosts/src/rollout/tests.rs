@@ -7,6 +7,7 @@ struct Site {
     hosts: BTreeMap<HostId, Host>,
     rollout: Rollout,
     now: u64,
+    driver: &'static str,
 }
 
 fn id(n: usize) -> HostId {
@@ -25,7 +26,7 @@ impl Site {
         let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
         let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
         let rollout = Rollout::new(7, true, policy, waves, &hosts);
-        Site { hosts, rollout, now: 1000 }
+        Site { hosts, rollout, now: 1000, driver: "a" }
     }
 
     /// One step at a later time: who was assigned, `-` before those that go back.
@@ -38,7 +39,8 @@ impl Site {
         // What is in the store between two steps is all that there is.
         let text = serde_json::to_string(&self.rollout).expect("JSON");
         self.rollout = serde_json::from_str(&text).expect("JSON");
-        let assigned = self.rollout.step(&self.hosts, gate, self.now);
+        let assigned =
+            self.rollout.step(&self.hosts, gate, Clock { driver: self.driver, now: self.now });
         let word =
             |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
         assigned.iter().map(word).collect::<Vec<_>>().join(" ")
@@ -239,4 +241,25 @@ fn a_step_assigns_no_more_than_a_request_can_carry() {
     let mut site = Site::new(&[&all], &[], policy());
     let count = |text: String| text.split_whitespace().count();
     assert_eq!([0, 0, 0, 0].map(|_| count(site.step(0))), [100, 100, 50, 0]);
+}
+
+#[test]
+fn a_driver_whose_clock_differs_waits_long_enough() {
+    for ahead in [100_000, 10] {
+        let mut site = Site::new(&[&[0], &[1]], &[], policy());
+        site.now = 50_000;
+        site.step(0);
+        site.fine(&[0]);
+        site.step(1);
+        // Another one goes on, whose clock is a day ahead, or behind.
+        (site.driver, site.now) = ("b", ahead);
+        assert_eq!(site.step(0), "");
+        assert_eq!(site.step(29), "");
+        assert_eq!((site.step(1), site.rollout.wave), (String::new(), 1));
+        assert_eq!(site.step(0), "h01");
+        (site.driver, site.now) = ("c", 2 * ahead);
+        assert_eq!((site.step(299), site.rollout.phase), (String::new(), Phase::Forward));
+        site.step(302);
+        assert_eq!(site.rollout.phase, Phase::Back);
+    }
 }
