@@ -23,8 +23,8 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// How long an answer may take. Jobs are waited for one batch after another, and each may take its own time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Units of one request.
-const JOBS_AT_ONCE: usize = 1000;
+/// Units of one request: one of a user without privileges has 64 KiB at most.
+const JOBS_AT_ONCE: usize = 200;
 
 /// The manager of this host.
 #[derive(Clone, Debug)]
@@ -129,6 +129,7 @@ impl Manager {
         let answer = self.call(&reload)?;
         let units =
             |list: Vec<String>| list.into_iter().filter(|name| !name.contains('/')).collect();
+        // There are texts of 1,000 units at most. Of more, the same rules make those whose targets are not seen here.
         let added: BTreeSet<&str> = answer.added.iter().map(|name| &**name).collect();
         let new = answer.texts.iter().filter(|text| added.contains(&*text.path));
         Ok(Todo {

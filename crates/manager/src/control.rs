@@ -19,6 +19,7 @@ pub(crate) mod methods;
 pub(crate) mod quota;
 pub(crate) mod records;
 pub(crate) mod restarts;
+mod rules_user;
 pub(crate) mod server;
 pub(crate) mod timers;
 mod top;

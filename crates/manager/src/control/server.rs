@@ -4,7 +4,8 @@
 //! answers; all but the last have `"continues": true`.
 //!
 //! Reading is open to all who can connect, but for lines of logs and for unit files that the client
-//! could not read himself; what changes something is for root and the manager's own user.
+//! could not read himself; what changes something is for root and the manager's own user, and what follows from rules for
+//! one more ([`rules_user`]).
 //!
 //! Readers are answered by threads of this room, from the published view. Some of them wait for the loop: `Record`,
 //! for which it cuts a recording into pieces, one a turn, `Status` and `Cat` of a unit that is loaded first, and
@@ -18,6 +19,7 @@ use crate::control::careful_reader::CarefulReader;
 use crate::control::jobs;
 use crate::control::methods::{message, refusal, serve as serve_request};
 use crate::control::quota::{Places, Turn, Turns};
+use crate::control::rules_user;
 use crate::published::shared::Shared;
 use crate::shutdown::inhibitors;
 use crate::shutdown::inhibitors::LockHandle;
@@ -295,11 +297,14 @@ impl Connection<'_> {
         let Some(method) = Method::from_full_name(&received.method) else {
             return Ok(refusal((ErrorName::MethodNotFound, received.method)));
         };
-        if method.changes() && !is_privileged(self.caller.asker) {
+        let is_refused = method.changes() && !is_privileged(self.caller.asker);
+        let request = Request::read(method, received.parameters);
+        let may = |request: &Request| rules_user::may(self.caller.asker, request, self.shared);
+        if is_refused && !request.as_ref().is_ok_and(may) {
             let text = "only root and the manager's own user may do this";
             return Ok(write_error(&ErrorName::AccessDenied, text));
         }
-        let request = match Request::read(method, received.parameters) {
+        let request = match request {
             Ok(request) => request,
             Err(why) => return Ok(refusal(invalid(why))),
         };
