@@ -339,3 +339,46 @@ fn units_made_from_closed_files_are_closed() {
     close(0o644);
     assert_eq!(mode(), 0o644);
 }
+
+#[test]
+fn the_agent_puts_rules_into_force_without_being_root() {
+    let Some(m) = start("agent") else { return };
+    m.expect_job("start", "plain.service", "done");
+    let users =
+        format!("root:x:0:0::/:/bin/sh\nwarren-agent:x:{0}:{0}::/:/bin/false\n", lab::OTHER_UID);
+    std::fs::write(m.inside("/run/users"), users).expect("written");
+    let agent = m.connect_as_other();
+    let asked = |method: &str, parameters: Value| {
+        let answer = lab::ask(&agent, method, &parameters).expect("an answer");
+        answer["error"].as_str().unwrap_or_default().to_owned()
+    };
+    let rules_only = json!({"rules_only": true, "texts": true});
+    let denied = "io.warrener.AccessDenied";
+    assert_eq!(asked("ReloadConfiguration", rules_only.clone()), denied);
+    // He is who the machine's list of users says.
+    m.run(&["mount", "--bind", "/run/users", "/etc/passwd"]).expect("mount(8)");
+    m.write_rules(
+        "more.conf",
+        "object Container \"d\" { vars.web = true; vars.note = \"four\" }\n",
+    );
+    assert_eq!(asked("ReloadConfiguration", rules_only), "");
+    let jobs = |job: &str, unit: &str| json!({"units": [unit], "type": job});
+    // What is not denied is told that it has several answers.
+    let served = "org.varlink.service.ExpectedMore";
+    assert_eq!(asked("Jobs", jobs("start", "d-web.service")), served);
+    for (method, parameters) in [
+        ("ReloadConfiguration", json!({})),
+        ("Jobs", jobs("stop", "all.target")),
+        ("Jobs", jobs("start", "nothing.service")),
+        ("Job", json!({"unit": "d-web.service", "type": "stop"})),
+        ("Kill", json!({"unit": "d-web.service"})),
+        ("Leave", json!({"how": "poweroff"})),
+    ] {
+        assert_eq!(asked(method, parameters), denied, "{method}");
+    }
+    // A unit of which rules make a drop-in counts as theirs, one that they do not touch does not.
+    assert_eq!(asked("Jobs", jobs("try-restart", "plain.service")), served);
+    m.write("other.service", "[Service]\nExecStart=/bin/true\n");
+    m.call("ReloadConfiguration", &json!({}));
+    assert_eq!(asked("Jobs", jobs("start", "other.service")), denied);
+}

@@ -61,14 +61,13 @@ fn is_for_him(request: &Request, kind: impl Fn(&str) -> Kind) -> bool {
             clear.unit.as_deref().is_some_and(|unit| kind(unit) == Kind::MadeByRules)
         }
         Request::Jobs(jobs) => {
-            let may = |unit: &String| match (&jobs.job_type, kind(unit)) {
-                (Some(JobType::Start | JobType::TryRestart | JobType::Stop), Kind::MadeByRules) => {
-                    true
-                }
-                (Some(JobType::Start), Kind::Target) | (Some(JobType::Stop), Kind::WithoutFile) => {
-                    true
-                }
-                _ => false,
+            let may = |unit: &String| {
+                matches!(
+                    (&jobs.job_type, kind(unit)),
+                    (Some(JobType::Start | JobType::TryRestart | JobType::Stop), Kind::MadeByRules)
+                        | (Some(JobType::Start), Kind::Target)
+                        | (Some(JobType::Stop), Kind::WithoutFile)
+                )
             };
             jobs.mode.is_none() && jobs.comment.is_none() && jobs.units.iter().all(may)
         }

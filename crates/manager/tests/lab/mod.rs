@@ -27,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const LOOKS_APART: Duration = Duration::from_millis(3);
 
 /// A user without privileges.
-const OTHER_UID: u32 = 65534;
+pub const OTHER_UID: u32 = 65534;
 
 /// What default dependencies lead to.
 const BASE: &[(&str, &str)] = &[
