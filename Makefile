@@ -18,7 +18,7 @@ TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
 DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-access warren-journal-gatewayd \
-    warren-journal-upload warren-deviced
+    warren-journal-upload warren-deviced warren-exporter
 COMMANDS = warren warren-journalctl
 # What a shell or one of our programs writes is for all to read, whatever the umask.
 ALL_READ = umask 022
@@ -52,7 +52,8 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --bins
+	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device \
+	    --package warren-exporter --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build

@@ -10,6 +10,13 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "not root, or no apt-get: tests run with what there is" >&2
     exit 0
 fi
+# Prometheus is unpacked, not installed: as a package it would start a server.
+peers=$(dirname "$0")/../target/peers
+if [ ! -x "$peers/usr/bin/promtool" ]; then
+    mkdir -p "$peers"
+    (cd "$peers" && apt-get download -qq prometheus >/dev/null 2>&1 && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) ||
+        echo "not to be had: prometheus" >&2
+fi
 missing=""
 for package in $packages; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
