@@ -4,7 +4,7 @@
 set -eu
 
 packages="systemd systemd-journal-remote dbus python3-systemd icinga2-bin chromium
-    lvm2 mdadm e2fsprogs btrfs-progs xfsprogs fuse3 qemu-system-common strace openssl curl bsdutils"
+    lvm2 mdadm e2fsprogs btrfs-progs xfsprogs fuse3 qemu-system-common strace openssl curl bsdutils dpkg-dev gnupg lintian rpm"
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "not root, or no apt-get: tests run with what there is" >&2
@@ -14,8 +14,9 @@ fi
 peers=$(dirname "$0")/../target/peers
 if [ ! -x "$peers/usr/bin/promtool" ]; then
     mkdir -p "$peers"
-    (cd "$peers" && apt-get download -qq prometheus >/dev/null 2>&1 && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) ||
-        echo "not to be had: prometheus" >&2
+    download() { (cd "$peers" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb); }
+    # A machine that is new, or old, has no list of packages that can be had.
+    download >/dev/null 2>&1 || { apt-get update -qq && download; } || echo "not to be had: prometheus" >&2
 fi
 missing=""
 for package in $packages; do
