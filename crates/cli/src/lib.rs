@@ -21,6 +21,7 @@ mod connection;
 pub mod devices;
 pub mod devices_scan;
 pub mod fleet;
+mod host;
 mod leaving;
 mod live;
 mod logs;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use crate::command::root;
 
 /// Our units, and those of systemd's for the same daemon.
-const UNITS: [(&str, Option<&str>); 9] = [
+const UNITS: [(&str, Option<&str>); 10] = [
     ("systemd-journald.service", Some("systemd-journald.service")),
     ("systemd-journald@.service", Some("systemd-journald@.service")),
     ("systemd-journal-flush.service", Some("systemd-journal-flush.service")),
@@ -24,6 +24,7 @@ const UNITS: [(&str, Option<&str>); 9] = [
     ("warren-journal-access.service", None),
     ("warren-exporter.service", None),
     ("systemd-soft-reboot.service", None),
+    ("warren-host-fallback.service", None),
 ];
 
 /// Where Debian has units.
