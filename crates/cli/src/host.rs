@@ -22,6 +22,10 @@ use plan::Step;
 /// Where it says that this boot is good.
 const CONFIRMED: &str = "run/warren/host-confirmed";
 
+/// What a try needs on the disk: the init, and what ends a boot that is not confirmed.
+const INIT: &str = "usr/lib/warren/warren-init";
+const FALLBACK: &str = "usr/lib/warren/system/sysinit.target.wants/warren-host-fallback.timer";
+
 /// On the kernel's command line of a try.
 const TRY_WORD: &str = "warren.try";
 
@@ -35,6 +39,12 @@ pub fn run(args: &HostArgs, global: &Global) -> Result<i32> {
         }
         HostAction::Confirm => return confirm(&tools),
         _ => {}
+    }
+    if args.action != HostAction::Release {
+        for file in [INIT, FALLBACK] {
+            let there = tools.root.join(file).symlink_metadata().is_ok();
+            ensure!(there, "/{file} is not there: install Warrener below /usr first");
+        }
     }
     let loader = loader::find(&tools)?;
     let steps = plan::plan(args.action, &loader).map_err(anyhow::Error::msg)?;

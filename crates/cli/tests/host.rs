@@ -23,6 +23,9 @@ impl Host {
         }
         host.0.write("root/proc/cmdline", "root=/dev/sda1 ro quiet\n");
         host.0.write("root/proc/sys/kernel/osrelease", "6.1.0-9-amd64\n");
+        host.0.write("root/usr/lib/warren/warren-init", "");
+        let wants = "root/usr/lib/warren/system/sysinit.target.wants";
+        host.0.write(&format!("{wants}/warren-host-fallback.timer"), "");
         std::fs::create_dir_all(host.0.path("root/run/warren")).expect("a scratch directory");
         host
     }
@@ -36,6 +39,7 @@ impl Host {
         ];
         let host = Host::new(name, &programs);
         host.0.write("root/boot/grub/grub.cfg", "menuentry 'Debian' {}\n");
+        host.0.write("root/etc/grub.d/11_warrener", "");
         host
     }
 
@@ -102,6 +106,27 @@ fn grub_that_cannot_forget_is_not_asked_to_try() {
     let (is_well, said) = host.run(&["try"]);
     assert!(!is_well && said.contains("/boot/grub lies on lvm"), "{said}");
     assert_eq!(host.done(), "");
+}
+
+#[test]
+fn nothing_is_chosen_that_is_not_there() {
+    let host = Host::grub("host-missing");
+    let check = |file: &str, expected: &str| {
+        std::fs::remove_file(host.0.path(&format!("root/{file}"))).expect("it was made");
+        for action in ["try", "adopt"] {
+            let (is_well, said) = host.run(&[action]);
+            assert!(!is_well && said.contains(expected), "{said}");
+        }
+        assert_eq!(host.done(), "");
+    };
+    check("etc/grub.d/11_warrener", "install the package warrener-init");
+    let wants = "usr/lib/warren/system/sysinit.target.wants";
+    check(
+        &format!("{wants}/warren-host-fallback.timer"),
+        "warren-host-fallback.timer is not there",
+    );
+    check("usr/lib/warren/warren-init", "warren-init is not there");
+    assert!(host.run(&["release"]).0, "what was chosen can be taken back");
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum Loader {
     Grub {
         /// grub.cfg has both of our entries.
         has_entries: bool,
+        /// What makes them is there.
+        has_script: bool,
         /// Why GRUB cannot forget a choice at the boot; none if it can.
         cannot_forget: Option<String>,
         /// Warrener is the default.
@@ -74,6 +76,7 @@ pub fn find(tools: &Tools) -> Result<Loader> {
     {
         return Ok(Loader::Grub {
             has_entries: ["'warrener'", "'warrener-try'"].iter().all(|id| text.contains(id)),
+            has_script: tools.root.join("etc/grub.d/11_warrener").exists(),
             cannot_forget: cannot_forget(tools),
             adopted: tools.root.join("etc/default/grub.d/warrener.cfg").exists(),
             next_is_ours: runs("grub-editenv", &["-", "list"])

@@ -50,6 +50,9 @@ impl fmt::Display for Step {
 /// In words, where this loader cannot do it safely.
 pub fn plan(action: HostAction, loader: &Loader) -> Result<Vec<Step>, String> {
     match loader {
+        Loader::Grub { has_script: false, .. } if action != HostAction::Release => {
+            Err("/etc/grub.d/11_warrener is not there, which makes the entries: install the package warrener-init".into())
+        }
         Loader::Grub { has_entries, cannot_forget, next_is_ours, .. } => {
             grub(action, *has_entries, cannot_forget.as_deref(), *next_is_ours)
         }
@@ -194,6 +197,7 @@ mod tests {
     fn grub() {
         let loader = |has_entries, cannot_forget: Option<&str>| Loader::Grub {
             has_entries,
+            has_script: true,
             cannot_forget: cannot_forget.map(str::to_owned),
             adopted: false,
             next_is_ours: cannot_forget.is_none(),
