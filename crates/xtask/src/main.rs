@@ -14,6 +14,7 @@ mod messages;
 mod not_run;
 mod order;
 mod purity;
+mod sbom;
 mod test;
 mod vm;
 mod vm_devices;
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND
   deny [--advisories]
                     licences, sources and bans of all crates, and what is known against them
   exposure          figures of systemd-analyze for our own units beside Debian's, and the page of them
+  sbom              what the installed programs are made from, in CycloneDX
   order             the order of folders and circles of files only
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
@@ -78,6 +80,7 @@ fn run(args: &[String]) -> Result<()> {
         ["check"] => test::quick(),
         ["deny"] => test::deny(false),
         ["deny", "--advisories"] => test::deny(true),
+        ["sbom"] => sbom::run(),
         ["exposure"] => exposure::run(),
         ["order"] => order::check(),
         ["order", name] => order::show(name),
