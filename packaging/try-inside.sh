@@ -33,6 +33,7 @@ there /var/log/warren "after the install"
 grep -q '^warren-journal-gateway:' /etc/passwd || fail "sysusers.d was not acted on"
 if [ -n "$(find /etc/systemd -name 'warren*')" ]; then fail "a service was enabled"; fi
 if [ -e /tmp/grub ]; then [ "$(wc -l < /tmp/grub)" = 1 ] || fail "the menu was not made once: $(cat /tmp/grub)"; fi
+# shellcheck disable=SC2086 # a list
 dpkg --verify $packages >/tmp/said || fail "dpkg --verify: $(cat /tmp/said)"
 
 # An upgrade keeps what the administrator changed, and what was logged.

@@ -10,5 +10,5 @@ SYMBOLS=no sh "$top/scripts/stage.sh" "$out" /usr "$programs" warrener warrener-
 install -D -m 644 -t "$out/usr/lib/systemd/system" "$top"/packaging/container/*.target
 ln -s multi-user.target "$out/usr/lib/systemd/system/default.target"
 # A container's log is kept in memory, and its output shown by the runtime.
-rm -rf "$out/var" "$out/usr/share"
+rm -rf "${out:?}/var" "$out/usr/share"
 printf 'container: %s KiB in %s\n' "$(du -k -s --apparent-size "$out" | cut -f 1)" "$out"
