@@ -43,6 +43,10 @@ case $step in
         # Longer than to the fallback.
         while [ "$(cut -d . -f 1 /proc/uptime)" -lt 200 ]; do sleep 5; done
         say "Warrener, confirmed and still up after $(cut -d . -f 1 /proc/uptime) s"
+        systemctl start warren-exporter.socket
+        bash -c 'exec 3<>/dev/tcp/127.0.0.1/19533; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' > /tmp/metrics
+        grep -q '^warren_up 1' /tmp/metrics || fail "metrics: $(head -n 20 /tmp/metrics)"
+        say "$(grep -c '^warren_' /tmp/metrics) series from warren-exporter.socket"
         warren host adopt
         say "$(warren host status | head -n 1)"
         reboot
