@@ -19,15 +19,11 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
-DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-access warren-journal-gatewayd \
-    warren-journal-upload warren-deviced
-COMMANDS = warren warren-journalctl
-# What a shell or one of our programs writes is for all to read, whatever the umask.
-ALL_READ = umask 022
-# Units that stand in for systemd's own: only Warrener looks there.
-UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
 
-.PHONY: help run peers test build install docs clean tools
+# The key of gpg that signs the repository.
+KEY ?=
+
+.PHONY: help run peers test build install deb repo rpm tarball sbom container docs clean tools
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -55,38 +51,35 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --package warren-agent --bins
+	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device \
+	    --package warren-exporter --package warren-agent --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/warren $(DESTDIR)$(PREFIX)/share/man/man1
-	# Stripped, with the symbols in .debug beside them.
-	set -e; for p in $(DAEMONS) warren-echo; do \
-	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren; done
-	set -e; for p in $(COMMANDS); do \
-	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin; done
-	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
-	$(ALL_READ); for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
-	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system-preset presets/*
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d sysusers/*
-	for s in systemd-journald systemd-journal-flush warren-deviced; do \
-	    ln -sf ../$$s.service $(UNITS)/sysinit.target.wants/; done
-	for s in systemd-journald systemd-journald-dev-log; do \
-	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
-	ln -sf /dev/null $(UNITS)/systemd-journald-audit.socket
-	install -D -m 644 bus/warrener.conf $(DESTDIR)$(PREFIX)/share/dbus-1/system.d/warrener.conf
-	install -d $(DESTDIR)$(PREFIX)/share/doc/warrener
-	install -m 644 LICENSE-MIT LICENSE-APACHE CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/warrener/
-	# Where it is, messages are kept on the disk.
-	install -d -m 755 $(DESTDIR)/var/log/warren
-	$(ALL_READ); $(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \
-	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(ALL_READ); $(OUT)/warren completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren
-	$(ALL_READ); $(OUT)/warren completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_warren
-	$(ALL_READ); $(OUT)/warren completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish
+	@sh scripts/stage.sh "$(DESTDIR)" "$(PREFIX)" $(OUT)
+
+deb: ## Debian packages in target/deb; builds first when nothing is built
+	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
+	@sh scripts/deb.sh $(OUT) target/deb
+	@if command -v lintian >/dev/null; then lintian --allow-root --fail-on error,warning target/deb/*.deb; fi
+
+repo: deb ## a repository of them in target/repo; KEY=ID signs it with that key of gpg
+	@sh scripts/repo.sh target/deb target/repo "$(KEY)"
+
+rpm: ## RPM packages in target/rpm, but for boot entries; needs rpmbuild
+	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
+	@sh scripts/rpm.sh $(OUT) target/rpm
+
+tarball: ## a static tarball in target/tarball
+	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
+	@sh scripts/tarball.sh $(OUT) target/tarball
+
+sbom: ## what the programs are made from, as CycloneDX, in target/
+	@cargo xtask sbom > target/warrener.cdx.json
+
+container: ## the root file system of a container with Warrener alone, in target/container
+	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
+	@sh scripts/container.sh $(OUT) target/container
 
 docs: tools ## write the generated pages of docs/ again
 	@cargo xtask docs

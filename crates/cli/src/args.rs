@@ -135,6 +135,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         words: Vec<std::ffi::OsString>,
     },
+    /// Choose which init the machine boots: Warrener once, from now on, or no more
+    Host(HostArgs),
     /// Check configurations of Icinga 2 and list their objects
     Icinga {
         /// Command to run
@@ -791,4 +793,33 @@ mod tests {
     fn the_table_is_sound() {
         Cli::command().debug_assert();
     }
+}
+
+/// `host`
+#[derive(Args, Debug)]
+pub struct HostArgs {
+    /// What to do
+    #[arg(value_enum, default_value = "status")]
+    pub action: HostAction,
+    /// Print what would be written and run, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The root file system, for tests
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// What to do to the boot loader.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostAction {
+    /// Show the boot loader, and whether this boot is a try
+    Status,
+    /// Boot Warrener the next time only; a boot that is not confirmed within 10 minutes ends in a reboot
+    Try,
+    /// Say that the boot of a try is good: the machine stays up
+    Confirm,
+    /// Boot Warrener from now on
+    Adopt,
+    /// Boot what was booted before, from now on
+    Release,
 }

@@ -22,6 +22,7 @@ pub mod devices;
 pub mod devices_scan;
 mod elsewhere;
 pub mod fleet;
+mod host;
 mod leaving;
 mod live;
 mod logs;

@@ -85,6 +85,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::ReadHere { paths }) }) => {
             crate::devices_scan::read_here(&paths, global.json)
         }
+        Command::Host(args) => crate::host::run(&args, &global),
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => crate::logs::run(*args, &global),
         Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),

@@ -7,27 +7,21 @@ use std::process::{Command, Output};
 /// An option that no program has.
 const UNKNOWN: &str = "--no-such-option";
 
-/// The words of a list in the Makefile, which may go on in the next line.
-fn list(makefile: &str, name: &str) -> Vec<String> {
-    let joined = makefile.replace("\\\n", " ");
-    let line = joined.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
-    line.expect("the Makefile has the list").split_whitespace().map(str::to_owned).collect()
-}
-
+/// The programs of all packages.
 fn installed() -> Vec<String> {
-    let makefile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Makefile");
-    let makefile = std::fs::read_to_string(makefile).expect("it lies at the top");
-    let mut programs = list(&makefile, "DAEMONS");
-    programs.extend(list(&makefile, "COMMANDS"));
-    programs.push("warren-echo".to_owned());
-    programs
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/files.txt");
+    let table = std::fs::read_to_string(table).expect("it is there");
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let rows = rows.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let programs = rows.filter(|row| row.get(1) == Some(&"program"));
+    programs.map(|row| row[3].to_owned()).collect()
 }
 
 /// Where cargo puts programs; those of other packages are built.
 fn directory() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["build", "--quiet", "--bins"]);
-    for package in ["init", "manager", "log-daemon", "log-show", "log-net", "device"] {
+    for package in ["init", "manager", "log-daemon", "log-show", "log-net", "device", "exporter"] {
         cargo.arg(format!("--package=warren-{package}"));
     }
     if !cfg!(debug_assertions) {
@@ -61,7 +55,7 @@ fn check(output: &Output, what: &str, status: i32, out: &[&str], err: &[&str]) {
 fn all_programs_tell_their_version_and_help_and_refuse_what_they_do_not_know() {
     let directory = directory();
     let programs = installed();
-    assert!(programs.len() >= 11, "{programs:?}");
+    assert!(programs.len() >= 12, "{programs:?}");
     for name in &programs {
         let program = directory.join(name);
         let of = |argument: &str| (run(&program, argument), format!("{name} {argument}"));

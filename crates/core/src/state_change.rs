@@ -42,6 +42,9 @@ pub(crate) fn transit(
         return;
     }
     let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
+    if fails && !will_restart {
+        core.totals.failures.add(reason.code);
+    }
     freezer::thaw_first(core, unit);
     core.outbox.happened(core.times.now.monotonic, unit, What::State { active: new, sub, reason });
     remarks::forget_remarks(&mut core.units, unit, old, new);

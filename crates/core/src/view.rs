@@ -19,12 +19,28 @@ use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
 use crate::model::time::Moment;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 /// Jobs that are looked at for what one job waits for.
 const VAIN_LOOKS_MAX: usize = 1000;
+
+/// How often something happened, by its reason. Copied only when it has changed since it was last shown.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CodeCounts(Arc<BTreeMap<Code, u64>>);
+
+impl CodeCounts {
+    /// One more.
+    pub(crate) fn add(&mut self, code: Code) {
+        *Arc::make_mut(&mut self.0).entry(code).or_default() += 1;
+    }
+
+    /// Those that happened, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (Code, u64)> {
+        self.0.iter().map(|(code, count)| (*code, *count))
+    }
+}
 
 /// Counts and clock of the manager itself.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -46,6 +62,10 @@ pub struct Totals {
     pub jobs_ever: u32,
     /// Jobs that ended in failure, ever.
     pub failed_jobs_ever: u32,
+    /// How often units failed for good, since this manager began.
+    pub failures: CodeCounts,
+    /// How often `Restart=` started units again, by what they had ended with, since this manager began.
+    pub restarts: CodeCounts,
     /// What is known of devices.
     pub sight: Sight,
     /// Swap areas are not to be come to: units of them are not started.

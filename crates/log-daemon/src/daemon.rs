@@ -58,6 +58,7 @@ use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::{self, Kind};
 use warren_sys::{fdpass, memfd};
+use warren_wire::control::LogCounts;
 use warren_wire::log::{Answer, Order, Question};
 
 use crate::daemon::audit::Audit;
@@ -447,6 +448,10 @@ impl Daemon {
                     continue;
                 }
                 Question::Tail(unit) => control::tail(&self.core, &unit),
+                Question::Counts => Answer::Counts(LogCounts {
+                    streams: self.streams.count() as u64,
+                    ..self.core.counts()
+                }),
                 Question::Order(order) => control::done(self.carry_out(order)),
                 Question::Unknown(method) => Answer::Unknown(method),
             };

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use warren_sys::{activation, socket};
 
 use crate::access::call::{Call, What};
-use crate::serve::{self, Client, Service};
+use warren_http::serve::{self, Client, Service};
 use warren_log_show::Args;
 pub use warren_log_show::Failure;
 
@@ -59,7 +59,7 @@ pub fn run(options: Options) -> std::result::Result<(), Failure> {
     }
     match listeners.is_empty() {
         true => Ok(()),
-        false => serve::run(access, listeners),
+        false => Ok(serve::run(access, listeners)?),
     }
 }
 

@@ -7,10 +7,10 @@
 /// # Panics
 /// If a head that is whole is not when more follows it.
 pub fn request(data: &[u8]) {
-    let Ok(Some(request)) = crate::gateway::request::parse(data) else { return };
+    let Ok(Some(request)) = warren_http::request::parse(data) else { return };
     let _ = crate::gateway::route::route(&request);
     let longer = [data, b"x"].concat();
-    assert_eq!(crate::gateway::request::parse(&longer), Ok(Some(request)));
+    assert_eq!(warren_http::request::parse(&longer), Ok(Some(request)));
 }
 
 /// Reads bytes as a varlink call.

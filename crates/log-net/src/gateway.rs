@@ -1,7 +1,7 @@
 //! The log over HTTP: warren-journal-gatewayd, with the URLs of systemd-journal-gatewayd(8).
 //!
-//! `request` reads a head, `route` says what it means, `entries` and `machine` answer through
-//! `reply`. `serve` takes connections; each has a thread of its own and one answer. All that
+//! `warren_http::request` reads a head, `route` says what it means, `entries` and `machine` answer through
+//! `warren_http::reply`. `warren_http::serve` takes connections; each has a thread of its own and one answer. All that
 //! a client can do is bounded: the head in bytes and time, the connections in all and of one
 //! address, and how long it may not take what is sent to it. Nothing is written, and no right is
 //! needed but to read the log's files.
@@ -10,25 +10,23 @@
 //! that is wanted, can read all that the program can.
 
 mod entries;
-mod listen;
 mod machine;
-mod reply;
-pub(crate) mod request;
 pub(crate) mod route;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 
-pub use listen::{Address, parse_address};
-
-use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request, is_for_us};
-use crate::gateway::route::{Refusal, Route, route};
-use crate::serve::{self, Client, Service};
+use crate::gateway::route::{Route, route};
 use crate::tls::Accepted;
 use crate::tls::renewed::Renewed;
+use warren_http::listen;
+pub use warren_http::listen::{Address, parse_address};
+use warren_http::reply;
+use warren_http::request::{Refusal, Request, is_for_us, read_head};
+use warren_http::serve::{self, Client, Service};
 use warren_log_show::Args;
 pub use warren_log_show::Failure;
 use warren_log_show::ask;
@@ -36,14 +34,8 @@ use warren_log_show::reading::Reading;
 use warren_log_show::stores;
 use warren_log_store::host::Host;
 
-/// A head must be there in this time, seconds.
-const HEAD_SECONDS_MAX: u64 = 10;
-
 /// A client may not take anything for so long, seconds.
 const STALL_SECONDS_MAX: u64 = 60;
-
-/// What a client still sends is read for so long before the connection is closed, seconds.
-const LINGER_SECONDS_MAX: u64 = 1;
 
 const TOO_MANY_VALUES: Refusal = Refusal(413, "The field has too many values: ask for entries.");
 
@@ -81,7 +73,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let Options { args, tls, mut names, .. } = options;
     names.push(Host::read().name().to_owned());
-    serve::run(Gateway { args, tls, names }, listeners)
+    Ok(serve::run(Gateway { args, tls, names }, listeners)?)
 }
 
 /// What the gateway is to its clients.
@@ -98,7 +90,7 @@ impl Service for Gateway {
     fn serve(&self, client: &Client) {
         // Who goes away in the middle is nobody's fault.
         let _ = self.answer(client);
-        linger(client);
+        client.linger();
     }
 
     /// Said without waiting for anything. Who still sends may not see it, nor who wants TLS.
@@ -117,7 +109,7 @@ impl Gateway {
         client.bound_writes(Duration::from_secs(STALL_SECONDS_MAX))?;
         let tls = self.tls.as_ref().map(|tls| tls.current());
         let mut client = Accepted::new(client, tls)?;
-        match read_head(&mut client)? {
+        match read_head(|room, until| client.read_until(room, until))? {
             // With TLS it is the certificate that has the name.
             Ok(request) if self.tls.is_none() && !is_for_us(&request, &self.names) => {
                 client.write_all(&reply::refusal(&request, OTHER_HOST))?;
@@ -126,38 +118,6 @@ impl Gateway {
             Err(refusal) => client.write_all(&reply::refusal(&Request::default(), refusal))?,
         }
         Ok(client.end()?)
-    }
-}
-
-/// Closing a connection on which something was not read would throw away the answer.
-fn linger(mut client: &Client) {
-    let _ = client.end_writes();
-    let _ = client.bound_reads(Duration::from_secs(LINGER_SECONDS_MAX));
-    let mut scrap = [0; 4096];
-    for _ in 0..HEAD_BYTES_MAX / scrap.len() {
-        if !matches!(client.read(&mut scrap), Ok(1..)) {
-            return;
-        }
-    }
-}
-
-/// A head, or what is wrong with it. What is no TLS is no head, and nobody who could be told.
-fn read_head(client: &mut Accepted<'_>) -> Result<Result<Request, Refusal>, Failure> {
-    let until = Instant::now() + Duration::from_secs(HEAD_SECONDS_MAX);
-    let (mut data, mut room) = (Vec::new(), [0; 2048]);
-    loop {
-        match client.read_until(&mut room, until) {
-            Ok(0) => return Ok(Err(Refusal(400, "The head has no end."))),
-            Ok(bytes) => data.extend_from_slice(&room[..bytes]),
-            Err(e) if e.kind() == ErrorKind::InvalidData => return Err(e.into()),
-            Err(_) => return Ok(Err(Refusal(408, "Too slow."))),
-        }
-        match request::parse(&data) {
-            Ok(None) => {}
-            Ok(Some(request)) => return Ok(Ok(request)),
-            Err(BadHead::Garbage) => return Ok(Err(Refusal(400, "This is no HTTP."))),
-            Err(BadHead::TooLarge) => return Ok(Err(Refusal(431, "The head is too large."))),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The log for other machines and programs: answers over HTTP and varlink, and what is sent to receivers.
 //!
-//! From the ground up: `serve` takes connections, with a thread for each; [`tls`] is rustls and
+//! `warren_http::serve` takes connections, with a thread for each. From the ground up: [`tls`] is rustls and
 //! certificates; above them stand [`access`] (varlink), [`gateway`] (HTTP) and [`upload`], which do not know
 //! each other. What must not be here: a write to the log, and any reading of entries but through
 //! `warren_log_show`. No other crate knows TLS.
@@ -11,6 +11,5 @@
 pub mod access;
 pub mod fuzz;
 pub mod gateway;
-mod serve;
 pub mod tls;
 pub mod upload;

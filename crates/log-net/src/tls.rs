@@ -18,8 +18,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use warren_sys::socket::is_readable;
 
-use crate::serve::Client;
 use crate::tls::renewed::Renewed;
+use warren_http::serve::Client;
 use warren_log_show::Failure;
 
 /// Certificates that the system trusts; Debian's ca-certificates.

@@ -44,7 +44,7 @@ fn ask(args: &Args, order: Order) -> Result<(), Failure> {
     let failed = |text: String| Failure(format!("Failed to ask the log daemon: {text}"));
     let answer = call(args, namespace.as_deref(), order, None);
     match answer.map_err(|e| failed(e.to_string()))? {
-        Answer::Done | Answer::Lines(_) => Ok(()),
+        Answer::Done | Answer::Lines(_) | Answer::Counts(_) => Ok(()),
         Answer::Failed(text) => Err(failed(text)),
         Answer::Unknown(_) => Err(failed(ErrorName::MethodNotFound.to_string())),
     }

@@ -16,6 +16,7 @@ pub(crate) mod held_starts;
 pub(crate) mod jobs;
 pub(crate) mod load_errors;
 pub(crate) mod methods;
+mod metrics;
 pub(crate) mod quota;
 pub(crate) mod records;
 pub(crate) mod restarts;

@@ -119,6 +119,7 @@ impl Daemon {
         self.turn();
         // From now on init misses it when it is silent.
         self.heartbeat();
+        let mut woken = Instant::now();
         loop {
             self.turn();
             self.heartbeat();
@@ -130,10 +131,12 @@ impl Daemon {
             }
             self.arm_alarm();
             let timeout = self.timeout();
+            self.shared.counters.turn_took(woken.elapsed());
             if let Err(e) = self.event_loop.epoll.wait(&mut ready, Some(timeout)) {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
+            woken = Instant::now();
             let tokens = || ready.iter().map(|source| source.token);
             let is_late = |token: &u64| token::is_of_process(*token);
             tokens().filter(|token| !is_late(token)).for_each(|token| self.source_ready(token));

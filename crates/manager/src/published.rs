@@ -4,6 +4,7 @@
 //! Must not: hold a lock across a system call.
 //! Thread: any; `loader_thread` is the thread that loads.
 
+pub(crate) mod counters;
 pub(crate) mod loader_thread;
 pub(crate) mod locks;
 pub(crate) mod orders;

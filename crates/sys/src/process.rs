@@ -455,6 +455,12 @@ fn home(said: Option<String>, uid: u32) -> String {
     said.unwrap_or_else(|| if uid == 0 { "/root".to_owned() } else { "/".to_owned() })
 }
 
+/// How many descriptors this process may have open.
+pub fn open_files_max() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Raises the soft limit on open files to `wanted` or to the hard limit, whichever is less, and
 /// tries to raise the hard limit first. Returns the soft limit now in force.
 pub fn raise_open_files(wanted: u64) -> Result<u64> {

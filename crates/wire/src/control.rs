@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::call::{self, Envelope};
 
 mod devices;
+mod metrics;
 mod parameters;
 mod parts;
 mod requests;
@@ -25,14 +26,18 @@ mod why;
 mod words;
 
 pub use devices::{DeviceGroup, DeviceRow, DeviceUser, DeviceWait, DevicesAnswer};
+pub use metrics::{
+    BootMetrics, Histogram, JobMetrics, LogCounts, ManagerMetrics, MetricsAnswer, ReloadMetrics,
+    UnitCount, UnitMetrics,
+};
 pub use parts::{
     Cause, Diagnostic, Done, JobRow, LostJob, ReasonAnswer, ReasonCode, Remark, RestartAnswer,
     RestartBefore, RuleOrigin, RuleTarget, StartLimit, Through, UnitRow,
 };
 pub use requests::{
     CancelLeave, Cat, Clear, Devices, FileState, Hurry, Inhibit, Job, Jobs, Kill, Leave, List,
-    Mark, Record, Records, Reexecute, ReloadConfiguration, ResetFailed, Shutdown, Status, Texts,
-    Timers, Top, Totals, UnitFiles, Verify, Why,
+    Mark, Metrics, Record, Records, Reexecute, ReloadConfiguration, ResetFailed, Shutdown, Status,
+    Texts, Timers, Top, Totals, UnitFiles, Verify, Why,
 };
 pub use shutdown::{InhibitorLock, LogindPlan, PlannedShutdown, ShutdownAnswer, ShutdownWait};
 pub use timers::{TimerRow, TimersAnswer};
@@ -150,6 +155,7 @@ methods! {
     Record false RecordAnswer,
     Top false TopAnswer,
     Totals false TotalsAnswer,
+    Metrics false MetricsAnswer,
     Verify false VerifyAnswer,
     Shutdown false ShutdownAnswer,
     Job true JobEnd,

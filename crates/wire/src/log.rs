@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::{self, Envelope, Received, Words};
-use crate::control::ErrorName;
+use crate::control::{ErrorName, LogCounts};
 
 /// Version of this language.
 pub const VERSION: u32 = 1;
@@ -30,6 +30,8 @@ const FAILED: &str = "io.warrener.Journal.Failed";
 pub enum Question {
     /// The last lines of this unit, from memory.
     Tail(String),
+    /// How much came, and how much of it is not in the log.
+    Counts,
     /// Something to do, which is answered when it is done.
     Order(Order),
     /// A method that there is not.
@@ -78,6 +80,7 @@ impl Question {
                 parameters.unit = Some(unit.clone());
                 "Tail"
             }
+            Question::Counts => "Counts",
             Question::Order(Order::Write) => "Write",
             Question::Order(Order::Synchronize) => "Synchronize",
             Question::Order(Order::Rotate { sealed }) => {
@@ -103,6 +106,7 @@ impl Question {
         let parameters: Parameters = serde_json::from_value(parameters).unwrap_or_default();
         Question::Order(match name {
             Some("Tail") => return Question::Tail(parameters.unit.unwrap_or_default()),
+            Some("Counts") => return Question::Counts,
             Some("Write") => Order::Write,
             Some("Synchronize") => Order::Synchronize,
             Some("Rotate") => Order::Rotate { sealed: parameters.sealed.unwrap_or(false) },
@@ -116,10 +120,12 @@ impl Question {
 }
 
 /// What the daemon answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// The last lines of a unit, the oldest first, as `journalctl` prints them.
     Lines(Vec<String>),
+    /// What is counted.
+    Counts(LogCounts),
     /// The order is carried out.
     Done,
     /// It is not: why, for people.
@@ -128,27 +134,30 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// Lines of a unit; none in what answers an order.
+/// Lines of a unit, or counts; neither in what answers an order.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Lines {
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<LogCounts>,
 }
 
 impl Answer {
     /// The answer as a message.
     pub fn write(&self) -> Vec<u8> {
-        let lines = match self {
-            Answer::Lines(lines) => Some(lines.clone()),
-            Answer::Done => None,
+        let (lines, counts) = match self {
+            Answer::Lines(lines) => (Some(lines.clone()), None),
+            Answer::Counts(counts) => (None, Some(counts.clone())),
+            Answer::Done => (None, None),
             Answer::Failed(message) => return call::write_error(FAILED, &Words::message(message)),
             Answer::Unknown(method) => {
                 let words = Words { message: None, method: Some(method.clone()) };
                 return call::write_error(ErrorName::MethodNotFound.as_str(), &words);
             }
         };
-        call::write_answer(&Lines { lines }, false)
+        call::write_answer(&Lines { lines, counts }, false)
     }
 
     /// Reads a message. An error of any name says that the order is not carried out.
@@ -165,8 +174,9 @@ impl Answer {
             (Some(error), _) => Answer::Failed(words.message.unwrap_or(error)),
             (None, _) => {
                 let parameters = envelope.parameters.map_or("{}", |parameters| parameters.get());
-                let Lines { lines } = serde_json::from_str(parameters)?;
-                lines.map_or(Answer::Done, Answer::Lines)
+                let Lines { lines, counts } = serde_json::from_str(parameters)?;
+                let lines = lines.map(Answer::Lines);
+                lines.or(counts.map(Answer::Counts)).unwrap_or(Answer::Done)
             }
         })
     }

@@ -21,8 +21,42 @@ fn pages() -> Vec<(PathBuf, String)> {
         (page("commands.md"), commands()),
         (page("journald.md"), warren_log_daemon::config::documentation()),
         (page("messages.md"), crate::messages::page()),
+        (page("metrics.md"), metrics()),
+        (root().join("share/man/warren-exporter.8"), exporter_manual()),
         (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
+}
+
+/// The metrics, from the exporter's table, and its command line.
+fn metrics() -> String {
+    let mut out = String::from(
+        "# Metrics\n\nGenerated from the table of metrics of `warren-exporter`. [How to watch it with \
+         Prometheus](../howto/metrics.md) says how to use them. In both formats the samples of a counter have \
+         `_total` behind the name.\n\n| metric | kind | labels | what it is |\n|--|--|--|--|\n",
+    );
+    for family in warren_exporter::family::ALL {
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind, help) = (family.name, family.kind.as_str(), family.help);
+        let labels = labels.join(" ");
+        writeln!(out, "| `{name}` | {kind} | {labels} | {help} |").expect("a string grows");
+    }
+    out.push_str("\n# Options of the exporter\n\n");
+    let mut command = warren_exporter::options::Options::command().term_width(HELP_COLUMNS);
+    section(&mut out, "warren-exporter", &mut command);
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+/// The manual page of the exporter.
+fn exporter_manual() -> String {
+    let command = warren_exporter::options::Options::command();
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command).section("8").manual("Warrener");
+    man.render(&mut page).expect("memory takes all");
+    let more = ".SH FILES\n.TP\n/run/warren/control\nThe control socket that is asked.\n.TP\n\
+        /run/warren\\-exporter/metrics\nThe Unix socket of warren\\-exporter.socket.\n.SH SEE ALSO\n\
+        .BR warren (1)\n";
+    String::from_utf8(page).expect("it is text") + more
 }
 
 /// The settings, with the tests that use each.

@@ -13,16 +13,18 @@ use anyhow::{Context, Result, ensure};
 use crate::command::root;
 
 /// Our units, and those of systemd's for the same daemon.
-const UNITS: [(&str, Option<&str>); 8] = [
+const UNITS: [(&str, Option<&str>); 10] = [
     ("systemd-journald.service", Some("systemd-journald.service")),
     ("systemd-journald@.service", Some("systemd-journald@.service")),
     ("systemd-journal-flush.service", Some("systemd-journal-flush.service")),
     ("warren-deviced.service", Some("systemd-udevd.service")),
     ("warren-journal-gatewayd.service", Some("systemd-journal-gatewayd.service")),
     ("warren-journal-upload.service", Some("systemd-journal-upload.service")),
-    // Systemd 252 has neither.
+    // Systemd 252 has none of these.
     ("warren-journal-access.service", None),
+    ("warren-exporter.service", None),
     ("systemd-soft-reboot.service", None),
+    ("warren-host-fallback.service", None),
 ];
 
 /// Where Debian has units.

@@ -14,6 +14,7 @@ mod messages;
 mod not_run;
 mod order;
 mod purity;
+mod sbom;
 mod test;
 mod vm;
 mod vm_devices;
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND
   deny [--advisories]
                     licences, sources and bans of all crates, and what is known against them
   exposure          figures of systemd-analyze for our own units beside Debian's, and the page of them
+  sbom              what the installed programs are made from, in CycloneDX
   order             the order of folders and circles of files only
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
@@ -55,6 +57,7 @@ Usage: cargo xtask COMMAND
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
   bench recording   which part of the manager's CPU time its recording takes
+  bench exporter    what a scrape of the metrics of 40,000 units takes
   bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
@@ -78,6 +81,7 @@ fn run(args: &[String]) -> Result<()> {
         ["check"] => test::quick(),
         ["deny"] => test::deny(false),
         ["deny", "--advisories"] => test::deny(true),
+        ["sbom"] => sbom::run(),
         ["exposure"] => exposure::run(),
         ["order"] => order::check(),
         ["order", name] => order::show(name),
@@ -96,6 +100,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
+        ["bench", "exporter", ref rest @ ..] => bench::exporter::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
         ["bench", "hosts", ref rest @ ..] => bench::hosts::run(rest),

@@ -1,7 +1,9 @@
 //! Questions and orders to the daemon, [`warren_wire::log`], over a Unix socket that its user can connect to, and the
-//! members of the group that may read the log. They may ask for lines, and that what is held is written, no more.
+//! members of the group that may read the log. They may ask for lines and counts, and that what is held is written, no
+//! more.
 //!
-//! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory;
+//! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory; `Counts` with how much came
+//! and how much of it is not in the log;
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
 //! files, on the disk, in closed files (with `sealed`: in segments, which can be removed). `FlushToVar` answers when all is on the disk, if it is to be
 //! kept there, and `RelinquishVar` (with `smart`: unless that disk stays mounted) when nothing is
@@ -92,7 +94,10 @@ impl Control {
 
     /// Whether this question is one for who asks it.
     pub fn may_ask(&self, token: u64, question: &Question) -> bool {
-        let for_all = matches!(question, Question::Tail(_) | Question::Order(Order::Write));
+        let for_all = matches!(
+            question,
+            Question::Tail(_) | Question::Counts | Question::Order(Order::Write)
+        );
         for_all || self.asking.get(&token).is_none_or(|asking| !asking.is_member)
     }
 

@@ -7,6 +7,7 @@ mod mark;
 mod moving;
 mod refuge;
 mod removal;
+mod tally;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::daemon::bounds::{FLUSH_URGENT_US, FLUSH_US, SYNC_PRIORITY_MAX, URGENT
 use crate::daemon::clock::{Moment, now_us};
 use crate::daemon::core::refuge::Refuge;
 use crate::daemon::core::removal::Removal;
+use crate::daemon::core::tally::Tally;
 use crate::daemon::forward::{Came, Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror;
@@ -100,6 +102,7 @@ pub struct Core {
     trouble: Option<String>,
     /// Entries that there was no memory for while the disk refused.
     unkept: u64,
+    tally: Tally,
     refuge: Refuge,
     removal: Removal,
 }
@@ -147,6 +150,7 @@ impl Core {
             fields: Fields::new(),
             trouble: None,
             unkept: 0,
+            tally: Tally::default(),
             refuge: Refuge::default(),
             removal: Removal::default(),
         };
@@ -237,8 +241,14 @@ impl Core {
         let room = self.keep.as_ref().map_or(0, |keep| keep.upkeep.room_bytes());
         let who = origin.counted_as();
         match self.limiter.check(&who, rate.with_room(room), now.monotonic_us) {
-            Verdict::Drop => return,
-            Verdict::DropFirst => return self.say_suppressing(&who),
+            Verdict::Drop => {
+                self.tally.suppressed += 1;
+                return;
+            }
+            Verdict::DropFirst => {
+                self.tally.suppressed += 1;
+                return self.say_suppressing(&who);
+            }
             Verdict::Keep => {}
             Verdict::KeepAfter(count) => self.say_suppressed(&who, count),
         }
@@ -301,11 +311,13 @@ impl Core {
 
     fn append_at(&mut self, class: &str, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
         if self.is_without_store() {
-            self.unkept += 1;
+            self.lose_unkept();
         }
         let Some(keep) = &mut self.keep else { return };
         match keep.store.append(class, stamp, context, fields) {
             Ok(seqnum) => {
+                self.tally.entries += 1;
+                self.tally.bytes += fields.bytes_len() as u64;
                 self.mirror.iter_mut().for_each(|mirror| mirror.append(stamp, context, fields));
                 self.pending.entry((class, seqnum), stamp, context, fields);
                 self.is_swollen |= fields.bytes_len() > LARGE_BYTES;
@@ -317,10 +329,16 @@ impl Core {
                     self.is_urgent |= *priority <= URGENT_PRIORITY_MAX;
                 }
             }
-            Err(Error::Backlog) => self.unkept += 1,
+            Err(Error::Backlog) => self.lose_unkept(),
             Err(e @ Error::TooLarge { .. }) => self.lose_entry(context, &e),
             Err(e) => self.trouble(&e),
         }
+    }
+
+    /// There was room for an entry nowhere.
+    fn lose_unkept(&mut self) {
+        self.unkept += 1;
+        self.tally.unkept += 1;
     }
 
     /// So much waits to be written that the turn should end. While the disk refuses, this is left

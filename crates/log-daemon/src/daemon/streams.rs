@@ -140,6 +140,11 @@ struct Connection {
 }
 
 impl Streams {
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.connections.len()
+    }
+
     /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
     /// longer lines are split; there are so many descriptors.
     pub fn new(

@@ -62,6 +62,26 @@ impl Kind {
         Kind::Syslog,
     ];
 
+    /// One word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::FieldLarge => "field-large",
+            Kind::FieldsMany => "fields-many",
+            Kind::FieldName => "field-name",
+            Kind::Framing => "framing",
+            Kind::Entry => "entry",
+            Kind::Datagram => "datagram",
+            Kind::Descriptors => "descriptors",
+            Kind::File => "file",
+            Kind::Header => "header",
+            Kind::Stream => "stream",
+            Kind::HalfLine => "half-line",
+            Kind::Record => "record",
+            Kind::Audit => "audit",
+            Kind::Syslog => "syslog",
+        }
+    }
+
     /// What is said of one, and of more of them.
     fn texts(self) -> (&'static str, &'static str) {
         match self {

@@ -11,7 +11,7 @@ use warren_sys::socket::is_readable;
 
 use crate::access::call::Selection;
 use crate::access::{Failure, cut, say_error};
-use crate::serve::Client;
+use warren_http::serve::Client;
 use warren_log_show::format::{Mode, Printer};
 use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_show::walk::Walk;

@@ -7,11 +7,11 @@ use warren_log_store::time;
 use warren_sys::socket::is_readable;
 
 use crate::gateway::Failure;
-use crate::gateway::reply::Long;
-use crate::gateway::request::Request;
 use crate::gateway::route::{Range, Selection};
-use crate::serve::Client;
 use crate::tls::Accepted;
+use warren_http::reply::Long;
+use warren_http::request::Request;
+use warren_http::serve::Client;
 use warren_log_show::format::{Mode, Printer};
 use warren_log_show::reading::{Also, Go, Reading, Sink};
 use warren_log_store::entry::Entry;

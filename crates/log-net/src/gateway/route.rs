@@ -4,7 +4,7 @@
 //! is how many, a range of another unit is ignored, and an `Accept:` that is no format is the first
 //! one. A method that is not GET or HEAD is answered 405 as HTTP has it, not 406.
 
-use crate::gateway::request::Request;
+use warren_http::request::{Refusal, Request};
 use warren_log_show::format::{Clock, Mode};
 use warren_log_store::entry::is_valid_name;
 use warren_log_store::query::{Cursor, Expr, matches};
@@ -83,10 +83,6 @@ pub struct Range {
     /// So many entries; `None`: all.
     pub count: Option<u64>,
 }
-
-/// A refusal: status and text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal(pub u16, pub &'static str);
 
 /// What a request means.
 pub fn route(request: &Request) -> Result<Route, Refusal> {

@@ -231,6 +231,11 @@ pub(crate) fn rules(
 }
 
 /// Resident memory of this process.
+/// Zero where the end was not reached.
+pub(crate) fn micros_between(began: Moment, ended: Moment) -> u64 {
+    ended.monotonic.0.saturating_sub(began.monotonic.0)
+}
+
 pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));

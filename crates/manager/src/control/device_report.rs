@@ -167,7 +167,7 @@ fn group(facts: &GroupFacts) -> DeviceGroup {
 }
 
 /// Devices that are waited for.
-fn waiting(view: &View) -> Vec<UnitId> {
+pub(crate) fn waiting(view: &View) -> Vec<UnitId> {
     let jobs = view.jobs();
     let units = jobs.iter().map(|job| job.unit);
     units.filter(|&unit| view.graph.is_device(unit) && !view.active_state(unit).is_up()).collect()

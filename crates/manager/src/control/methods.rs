@@ -4,14 +4,15 @@ use crate::base::hidden_processes;
 use crate::base::say::say;
 use crate::control::answer::{
     Answered, RESTARTED, Refused, ask, call_and_answer, diagnostic, find, find_or_load,
-    hidden_rules, invalid, is_inactive, log_tail, log_tails, look_at_file, made_by, moment,
-    planned, reason, refused, resident_bytes, row, rules_of, unit_name,
+    hidden_rules, invalid, is_inactive, log_tail, log_tails, look_at_file, made_by, micros_between,
+    moment, planned, reason, refused, resident_bytes, row, rules_of, unit_name,
 };
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::device_report::devices;
 use crate::control::files::cat;
 use crate::control::jobs;
 use crate::control::load_errors;
+use crate::control::metrics::metrics;
 use crate::control::records::{record, records};
 use crate::control::timers::timers;
 use crate::control::top::top;
@@ -33,7 +34,6 @@ use warren_bus::{Answer, BusError, ReplySender, is_listed, refusals};
 use warren_core::graph::Definition;
 use warren_core::model::admin_marks::Marked;
 use warren_core::model::state::History;
-use warren_core::model::time::Moment;
 use warren_core::protocol::request::{self, Asker};
 use warren_init::protocol::control::PowerAction;
 use warren_sys::process::real_ids;
@@ -61,6 +61,7 @@ pub(crate) fn serve(request: &Request, caller: &Caller<'_>, shared: &Arc<Shared>
         Request::Record(request) => message(record(request, shared)),
         Request::Top(_) => message(Ok(top(shared))),
         Request::Totals(_) => message(Ok(totals(shared))),
+        Request::Metrics(request) => message(metrics(request, caller, shared)),
         Request::Verify(request) => message(verify(request, caller, shared)),
         Request::Shutdown(_) => message(Ok(shutdown(shared))),
         Request::Job(request) => message(jobs::job(request, caller, shared)),
@@ -230,11 +231,6 @@ fn totals(shared: &Arc<Shared>) -> TotalsAnswer {
         resident_bytes: resident_bytes(),
         pid: std::process::id(),
     }
-}
-
-/// Zero where the end was not reached.
-fn micros_between(began: Moment, ended: Moment) -> u64 {
-    ended.monotonic.0.saturating_sub(began.monotonic.0)
 }
 
 fn verify(request: &Verify, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<VerifyAnswer> {

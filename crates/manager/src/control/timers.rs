@@ -34,7 +34,8 @@ pub(crate) fn of_unit(view: &View, unit: UnitId) -> Option<TimerRow> {
     (definition.unit_type() == UnitType::Timer).then(|| row(view, now(), definition))
 }
 
-fn row(view: &View, now: Moment, definition: &Definition) -> TimerRow {
+/// The row of a timer.
+pub(crate) fn row(view: &View, now: Moment, definition: &Definition) -> TimerRow {
     let run = view.run(definition.id);
     let memory: TimerMemory =
         run.history.as_ref().and_then(|history| history.timer).unwrap_or_default();

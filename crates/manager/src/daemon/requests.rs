@@ -462,6 +462,8 @@ impl Daemon {
         let took_us = at.monotonic.0.saturating_sub(first.began.0);
         let realtime_us = at.realtime_us.saturating_sub(took_us);
         let began = Moment { monotonic: first.began, realtime_us };
+        let loop_us = at.monotonic.0.saturating_sub(commit_began.0);
+        self.shared.counters.reloaded(took_us, loop_us);
         self.recording.recorder.reloaded(began, cpu_us, &done, self.core.graph());
     }
 

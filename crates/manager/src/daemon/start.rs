@@ -68,6 +68,7 @@ use crate::process::signals::Kills;
 use crate::process::state::ProcessState;
 use crate::process::stored_fds::FdStore;
 use crate::process::table::Processes;
+use crate::published::counters::Counters;
 use crate::published::loader_thread::LoaderThread;
 use crate::published::orders::Order;
 use crate::published::shared::{Places, Shared};
@@ -277,7 +278,15 @@ fn make(
         locks: options.runtime_dir.join("warren/locks"),
         left_over: options.left_over(),
     };
-    let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
+    let shared = Shared::new(
+        settings.clone(),
+        shared_tree,
+        facts,
+        places,
+        Counters::new(greeting.welcome.incarnation),
+        orders_in,
+        wake.clone(),
+    );
     let shared = Arc::new(shared);
     shared.publish_rules(first.applied.clone());
     init.store(GENERATION_NAME, first.file.fd()).map_err(text("storing descriptors with init"))?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use warren_sys::errno::EAGAIN;
 
+use warren_wire::control::LogCounts;
 use warren_wire::frame;
 use warren_wire::log::{ANSWER_BYTES_MAX, Answer, Question};
 
@@ -54,7 +55,7 @@ impl Tails<'_> {
                 return None;
             }
         };
-        let told = ask(&stream, unit);
+        let told = ask(&stream, &Question::Tail(unit.to_owned()));
         let is_late = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
         self.is_silent = told.as_ref().is_err_and(is_late);
         match Answer::read(&told.ok()?) {
@@ -64,10 +65,19 @@ impl Tails<'_> {
     }
 }
 
-fn ask(mut stream: &UnixStream, unit: &str) -> io::Result<Vec<u8>> {
+/// What the log daemon has counted; none when it does not answer.
+pub fn counts(socket: &Path) -> Option<LogCounts> {
+    let stream = warren_sys::socket::connect_stream(socket.to_str()?).ok()?;
+    match Answer::read(&ask(&stream.into(), &Question::Counts).ok()?) {
+        Ok(Answer::Counts(counts)) => Some(counts),
+        _ => None,
+    }
+}
+
+fn ask(mut stream: &UnixStream, question: &Question) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&Question::Tail(unit.to_owned()).write())?;
+    stream.write_all(&question.write())?;
     Ok(frame::read(&mut BufReader::new(stream), ANSWER_BYTES_MAX)?)
 }
 

@@ -7,6 +7,7 @@ use crate::cgroup::tree::root_path;
 use crate::config::changed_on_disk::OnDisk;
 use crate::config::file_states::FileStates;
 use crate::config::fleet::{Applied, Shown};
+use crate::published::counters::Counters;
 use crate::published::locks::Locks;
 use crate::published::orders::Order;
 use crate::published::scheduled::Scheduled;
@@ -56,6 +57,8 @@ pub struct Shared {
     root: String,
     orders: Sender<Order>,
     wake: Arc<EventFd>,
+    /// What the loop counts of itself.
+    pub counters: Counters,
     /// Threads that look at conditions for clients.
     pub(crate) looks: Arc<AtomicUsize>,
     /// The search directories.
@@ -115,6 +118,7 @@ impl Shared {
         tree: Option<Tree>,
         facts: Facts,
         places: Places,
+        counters: Counters,
         orders: Sender<Order>,
         wake: Arc<EventFd>,
     ) -> Shared {
@@ -136,6 +140,7 @@ impl Shared {
             tree,
             orders,
             wake,
+            counters,
             looks: Arc::default(),
             unit_path: places.unit_path,
             log_dir: places.log_dir,

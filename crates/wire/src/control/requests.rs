@@ -119,6 +119,16 @@ reading! {
     /// Lists timers: when each elapses next and elapsed last, and how long what it starts took.
     pub struct Timers {}
 
+    /// Counts and counters for a monitoring program, from the published view alone: nothing waits for the loop.
+    pub struct Metrics {
+        /// Patterns of names, as a shell has them, of the units that get a row each.
+        pub units: Texts,
+        /// Rows of units at most; the manager has a bound of its own.
+        pub units_max: u64,
+        /// Rows of timers at most; the manager has a bound of its own.
+        pub timers_max: u64,
+    }
+
     /// Shows the files of a unit with their texts. An instance that is not in use is loaded first.
     pub struct Cat {
         /// Name of the unit or of a template.

@@ -84,6 +84,8 @@ fn requests() {
     };
     request(record, Request::Record);
     request(Top {}, Request::Top);
+    let metrics = Metrics { units: Texts(vec![text("web-*")]), units_max: 100, timers_max: 20 };
+    request(metrics, Request::Metrics);
     request(Totals {}, Request::Totals);
     request(Verify { unit: unit() }, Request::Verify);
     request(Shutdown {}, Request::Shutdown);
@@ -405,6 +407,63 @@ fn answers_about_the_host() {
         startup_us: 310_000,
         resident_bytes: 21_000_000,
         pid: 2,
+    });
+    answer::<Metrics>(MetricsAnswer {
+        version: text("0.1.0"),
+        now_us: 1_764_000_000_000_000,
+        state: text("degraded"),
+        manager: ManagerMetrics {
+            pid: 2,
+            restarts: 1,
+            cpu_us: 2_500_000,
+            resident_bytes: 56_000_000,
+            descriptors: Some(812),
+            descriptors_max: 262_144,
+            loaded: 40_000,
+            generation: 7,
+            stopping: false,
+        },
+        turns: Histogram { bounds_us: vec![100, 1_000], counts: vec![5, 3, 1], sum_us: 4_200 },
+        reloads: ReloadMetrics {
+            count: 2,
+            took_us: 2_400,
+            loop_us: 100,
+            last_took_us: 1_200,
+            last_loop_us: 50,
+            under_way_us: Some(10),
+        },
+        jobs: JobMetrics {
+            running: 1,
+            waiting: 2,
+            running_us: 90_000_000,
+            waiting_us: 80_000_000,
+            ever: 32_000,
+            failed_ever: 3,
+        },
+        units: vec![UnitCount { kind: text("service"), state: "failed".into(), count: 2 }],
+        failures: BTreeMap::from([(text("WR-0030"), 2)]),
+        restarts: BTreeMap::from([(text("WR-0031"), 9)]),
+        devices_waiting: 1,
+        device_wait_us: 90_000_000,
+        devices_seen: true,
+        boot: BootMetrics {
+            load_us: 300_000,
+            startup_us: 1_130_000,
+            finished_us: 1_763_000_000_000_000,
+        },
+        shutdown_record: some("shutdown-1763000000000000.wrec"),
+        timers_total: 1,
+        timers: vec![TimerRow { name: text("backup.timer"), missed: 2, ..TimerRow::default() }],
+        log: Some(LogCounts { entries: 1_000_000, ..LogCounts::default() }),
+        cgroup_root: some("/sys/fs/cgroup"),
+        rows_total: 1,
+        rows: vec![UnitMetrics {
+            name: text("web-1.service"),
+            active: "failed".into(),
+            code: text("WR-0030").into(),
+            since_us: Some(1_763_900_000_000_000),
+            restarts: 4,
+        }],
     });
     answer::<Top>(TopAnswer {
         now_us: 1,

@@ -1,5 +1,6 @@
 //! Messages of the log daemon's control socket.
 
+use warren_wire::control::LogCounts;
 use warren_wire::log::{Answer, Order, Question, VERSION};
 
 use super::check_message;
@@ -13,13 +14,27 @@ fn questions() -> Vec<(&'static str, Question)> {
         ("RelinquishVar", Order::RelinquishVar { smart: false }),
     ];
     let orders = orders.into_iter().map(|(name, order)| (name, Question::Order(order)));
-    std::iter::once(("Tail", Question::Tail("web.service".to_owned()))).chain(orders).collect()
+    let first = [("Tail", Question::Tail("web.service".to_owned())), ("Counts", Question::Counts)];
+    first.into_iter().chain(orders).collect()
 }
 
 fn answers() -> Vec<(&'static str, Answer)> {
     let lines = ["Nov 23 02:01:18 host web[44]: the last words".to_owned()];
     vec![
         ("Lines", Answer::Lines(lines.to_vec())),
+        (
+            "Counts",
+            Answer::Counts(LogCounts {
+                entries: 1_000_000,
+                bytes: 71_000_000,
+                suppressed: 12,
+                lost: [("datagram".to_owned(), 2)].into(),
+                unkept: 3,
+                streams: 16,
+                refuge: true,
+                trouble: Some("/var: No space left on device".to_owned()),
+            }),
+        ),
         ("Done", Answer::Done),
         ("Failed", Answer::Failed("/var: No space left on device".to_owned())),
         ("Unknown", Answer::Unknown("io.warrener.Journal.Sing".to_owned())),

@@ -12,6 +12,7 @@
 //! listing the files, 500 mounts, all services. Needs root and a release build (`make build`).
 
 pub mod devices;
+pub mod exporter;
 pub mod fleet;
 pub mod hostile;
 pub mod hosts;

@@ -121,6 +121,11 @@ impl Subject {
         Ok(Subject { pid, boot, units, echo, scope, runs })
     }
 
+    /// Where the cgroups of its units lie.
+    pub fn groups(&self) -> Result<&Path> {
+        self.scope.parent().context("the manager is in a group of its own")
+    }
+
     /// Runs a command inside; its output. It may fail for a peer, which is not what is measured.
     pub fn inside(&self, command: &[&str]) -> Result<String> {
         let output = lab::inside(self.pid, command).output().context("cannot start nsenter")?;

@@ -753,6 +753,7 @@ pub(crate) fn restart_now(core: &mut Core, unit: UnitId) {
     }
     let history = core.units.history_mut(unit);
     history.restarts += 1;
+    core.totals.restarts.add(history.reason.code);
     // What the job does next makes the unit forget it.
     history.relapse = Some(Box::new(Relapse {
         reason: history.reason,

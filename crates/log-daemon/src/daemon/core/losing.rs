@@ -56,6 +56,7 @@ impl Core {
 
     /// The same, when it is of no sender or one that is known by name alone.
     pub fn lose_of(&mut self, who: &[u8], pid: Option<&[u8]>, lost: (Kind, &str, u64)) {
+        *self.tally.lost.entry(lost.0).or_default() += lost.2;
         let texts = self.losses.add(who, lost, now_us());
         let Some((last, before)) = texts.split_last() else { return };
         before.iter().for_each(|text| self.say(WARNING, text, who, &[]));

@@ -7,9 +7,10 @@ use warren_sys::activation;
 pub use warren_sys::socket::Address;
 use warren_sys::socket::{Kind, SocketOptions, listen};
 
-use crate::gateway::Failure;
-
 /// Where to listen: a port, an address with a port, or the path of a Unix socket.
+///
+/// # Errors
+/// In words, where it is none of these.
 pub fn parse_address(text: &str) -> Result<Address, String> {
     if text.starts_with('/') {
         return Ok(Address::Path(text.to_owned()));
@@ -25,7 +26,10 @@ pub fn parse_address(text: &str) -> Result<Address, String> {
 }
 
 /// All sockets to listen on.
-pub fn open(addresses: &[Address]) -> Result<Vec<OwnedFd>, Failure> {
+///
+/// # Errors
+/// Where a socket cannot be bound.
+pub fn open(addresses: &[Address]) -> warren_sys::Result<Vec<OwnedFd>> {
     let mut sockets: Vec<OwnedFd> =
         activation::descriptors().into_iter().map(|(_, fd)| fd).collect();
     for address in addresses {

@@ -3,8 +3,7 @@
 
 use std::io::{Result, Write};
 
-use crate::gateway::request::Request;
-use crate::gateway::route::Refusal;
+use crate::request::{Refusal, Request};
 
 /// A chunk is sent when it has so many bytes.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -58,6 +57,9 @@ pub struct Long<'a> {
 
 impl<'a> Long<'a> {
     /// Begins it. Without chunks the end of the connection is its end.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub fn begin(to: &'a mut dyn Write, request: &Request, kind: &str) -> Result<Long<'a>> {
         let more = if request.is_1_1 { "Transfer-Encoding: chunked\r\n" } else { "" };
         to.write_all(head(200, kind, more).as_bytes())?;
@@ -65,11 +67,17 @@ impl<'a> Long<'a> {
     }
 
     /// Sends when there is enough.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub fn send_much(&mut self) -> Result<()> {
         if self.buffer.len() >= CHUNK_BYTES { self.send() } else { Ok(()) }
     }
 
     /// Sends what there is. An empty chunk would be the end.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub fn send(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -84,6 +92,9 @@ impl<'a> Long<'a> {
     }
 
     /// Sends the rest and the end.
+    ///
+    /// # Errors
+    /// Those of writing.
     pub fn end(mut self) -> Result<()> {
         self.send()?;
         if self.in_chunks {

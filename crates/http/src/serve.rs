@@ -17,8 +17,6 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::notify::Watchdog;
 use warren_sys::{socket, time};
 
-use warren_log_show::Failure;
-
 pub use client::Client;
 
 /// Listening sockets have lower tokens.
@@ -57,7 +55,7 @@ enum Peer {
 /// # Errors
 /// When connections cannot be taken, for another reason than that the system has no descriptor or memory
 /// for them.
-pub fn run(service: impl Service, listeners: Vec<OwnedFd>) -> Result<(), Failure> {
+pub fn run(service: impl Service, listeners: Vec<OwnedFd>) -> warren_sys::Result<()> {
     Server::new(Arc::new(service), listeners)?.run()
 }
 
@@ -92,7 +90,7 @@ impl Drop for Ending {
 }
 
 impl<S: Service> Server<S> {
-    fn new(service: Arc<S>, listeners: Vec<OwnedFd>) -> Result<Server<S>, Failure> {
+    fn new(service: Arc<S>, listeners: Vec<OwnedFd>) -> warren_sys::Result<Server<S>> {
         let (epoll, wake) = (Epoll::new()?, Arc::new(EventFd::new()?));
         epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
         let (open, ended) = (BTreeMap::new(), mpsc::channel());
@@ -113,7 +111,7 @@ impl<S: Service> Server<S> {
         self.listeners.iter().enumerate().try_for_each(add)
     }
 
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self) -> warren_sys::Result<()> {
         let mut events = Events::with_capacity(16);
         loop {
             self.watchdog.iter_mut().for_each(|watchdog| watchdog.feed(now_us()));
@@ -156,7 +154,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    fn accept(&mut self, listener: usize) -> Result<(), Failure> {
+    fn accept(&mut self, listener: usize) -> warren_sys::Result<()> {
         match socket::accept(self.listeners[listener].as_fd()) {
             Ok(Some(connection)) => {
                 self.is_told = false;
@@ -164,7 +162,7 @@ impl<S: Service> Server<S> {
             }
             Ok(None) => {}
             Err(e) if is_shortage(&e) => self.pause(&e),
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(e),
         }
         Ok(())
     }

@@ -1,11 +1,17 @@
 //! A client's connection, over TCP or a Unix socket: what is read, written and waited for is the same.
 
-use std::io::{Read, Result, Write};
+use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use warren_sys::file::set_nonblocking;
+
+/// What a client still sends is read for so long before the connection is closed.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// So much of it is read, bytes.
+const LINGER_BYTES_MAX: usize = 16 << 10;
 
 /// A connected stream socket.
 #[derive(Debug)]
@@ -43,6 +49,37 @@ impl Client {
     /// Those of setsockopt(2), `SO_SNDTIMEO`.
     pub fn bound_writes(&self, longest: Duration) -> Result<()> {
         Ok(sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Send, Some(longest))?)
+    }
+
+    /// Reads until `until`, at most.
+    ///
+    /// # Errors
+    /// `TimedOut` or `WouldBlock` after that time; what the connection says.
+    pub fn read_until(mut self: &Client, room: &mut [u8], until: Instant) -> Result<usize> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.bound_reads(left)?;
+            match self.read(room) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Ends an answer. Closing a connection on which something was not read would throw away the answer: what the
+    /// client still sends is read for a moment.
+    pub fn linger(mut self: &Client) {
+        let _ = self.end_writes();
+        let _ = self.bound_reads(LINGER_MAX);
+        let mut scrap = [0; 4096];
+        for _ in 0..LINGER_BYTES_MAX / scrap.len() {
+            if !matches!(self.read(&mut scrap), Ok(1..)) {
+                return;
+            }
+        }
     }
 
     /// Says that nothing more is written.

@@ -1,12 +1,22 @@
-//! The head of a request: what it asks for, in which format. Pure.
+//! The head of a request: what it asks for, in which format.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+use std::io::{ErrorKind, Result as IoResult};
+use std::time::{Duration, Instant};
+
+/// A head must be there in this time.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest head, bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Most header fields.
 const FIELDS_MAX: usize = 64;
+
+/// Why there is no answer: a status, and words for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal(pub u16, pub &'static str);
 
 /// A request, as far as it counts here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,7 +60,35 @@ pub enum BadHead {
     TooLarge,
 }
 
+/// Reads a head, or what is wrong with it. `read` gets some bytes until that moment.
+///
+/// # Errors
+/// What is no TLS (`InvalidData`) is no head, and nobody who could be told.
+pub fn read_head(
+    mut read: impl FnMut(&mut [u8], Instant) -> IoResult<usize>,
+) -> IoResult<Result<Request, Refusal>> {
+    let until = Instant::now() + HEAD_WITHIN;
+    let (mut data, mut room) = (Vec::new(), [0; 2048]);
+    loop {
+        match read(&mut room, until) {
+            Ok(0) => return Ok(Err(Refusal(400, "The head has no end."))),
+            Ok(bytes) => data.extend_from_slice(&room[..bytes]),
+            Err(e) if e.kind() == ErrorKind::InvalidData => return Err(e),
+            Err(_) => return Ok(Err(Refusal(408, "Too slow."))),
+        }
+        match parse(&data) {
+            Ok(None) => {}
+            Ok(Some(request)) => return Ok(Ok(request)),
+            Err(BadHead::Garbage) => return Ok(Err(Refusal(400, "This is no HTTP."))),
+            Err(BadHead::TooLarge) => return Ok(Err(Refusal(431, "The head is too large."))),
+        }
+    }
+}
+
 /// Reads what has come so far; `None`: the head goes on.
+///
+/// # Errors
+/// What is wrong with it.
 pub fn parse(data: &[u8]) -> Result<Option<Request>, BadHead> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut fields);
