@@ -20,6 +20,10 @@ use crate::policy::Policy;
 /// Assignments of one step; a request to the store has at most 128 parts.
 pub const ASSIGNMENTS_MAX: usize = 100;
 
+/// While it is under way it is written this often though nothing happens, in seconds: that much time is lost when
+/// another driver goes on.
+const WRITTEN_EVERY: u64 = 10;
+
 /// Bytes of a reason that is kept for a host.
 const REASON_BYTES_MAX: usize = 200;
 
@@ -179,7 +183,8 @@ impl Rollout {
             Phase::Back => self.back(hosts, now),
             Phase::Paused | Phase::Done | Phase::Stopped => Vec::new(),
         };
-        if *self != before {
+        let is_quiet_for_long = !self.is_over() && now.saturating_sub(self.at) >= WRITTEN_EVERY;
+        if *self != before || is_quiet_for_long {
             (self.driver, self.at) = (clock.driver.to_owned(), now);
         }
         out

@@ -25,6 +25,9 @@ const DRIVERS: usize = 2;
 /// How long a lease lives without a sign of its host, in seconds.
 const LEASE: u64 = 60;
 
+/// How long another driver waits for one that gives no sign, seconds.
+const LEADER_LEASE: u64 = 60;
+
 /// How long a host whose lease was lost takes no new copies, seconds.
 const TAKES_NOTHING_FOR: u64 = 15;
 
@@ -82,6 +85,8 @@ struct World {
     drivers: Vec<Option<(u64, Rollout)>>,
     /// How often each driver was started: each life has a clock of its own.
     lives: Vec<u64>,
+    /// Which of them drives, in which of its lives, and until when.
+    leader: Option<((usize, u64), u64)>,
     /// Since when each host of the rollout is healthy, as drivers wrote it, by the true time.
     healthy: BTreeMap<(u64, HostId), u64>,
     /// Since when it is assigned.
@@ -141,6 +146,7 @@ impl World {
             nodes: (0..HOSTS).map(node).collect(),
             drivers: vec![None; DRIVERS],
             lives: vec![0; DRIVERS],
+            leader: None,
             healthy: BTreeMap::new(),
             begun: BTreeMap::new(),
             released: BTreeSet::new(),
@@ -330,6 +336,15 @@ impl World {
 
     /// A driver reads, or writes what it made of what it read.
     fn drive(&mut self, n: usize) {
+        // One of them is elected, for as long as it gives signs of life.
+        let me = (n, self.lives[n]);
+        if self.leader.is_some_and(|(other, until)| other != me && until > self.now) {
+            return;
+        }
+        if self.leader.is_none_or(|(other, _)| other != me) {
+            self.drivers[n] = None;
+        }
+        self.leader = Some((me, self.now + LEADER_LEASE));
         let state = self.state();
         match self.drivers[n].take() {
             None => self.drivers[n] = state.rollout.clone(),
