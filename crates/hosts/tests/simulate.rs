@@ -502,8 +502,23 @@ impl World {
                 let now = self.now;
                 state.leases.values_mut().for_each(|until| *until = now + LEASE);
                 self.history = vec![Arc::new(state)];
-                self.nodes.iter_mut().for_each(|node| node.seen = 0);
+                for node in &mut self.nodes {
+                    node.seen = 0;
+                    // Claims of before are back: who runs what by them is seen when each has looked.
+                    node.adopted = node.runs.clone();
+                }
                 self.drivers = vec![None; DRIVERS];
+                // What it has seen of healthy hosts was seen before the backup.
+                let rollout = self.state().rollout.clone();
+                (self.healthy, self.begun) = (BTreeMap::new(), BTreeMap::new());
+                if let Some((_, rollout)) = rollout {
+                    for (id, progress) in &rollout.progress {
+                        self.begun.insert((rollout.release, id.clone()), 0);
+                        if progress.healthy_since.is_some() {
+                            self.healthy.insert((rollout.release, id.clone()), 0);
+                        }
+                    }
+                }
             }
             9 => {
                 // A stranger who can write to the store and has no key.
@@ -521,7 +536,7 @@ impl World {
         }
     }
 
-    /// - `once`: no copy runs on two hosts whose leases hold, and have held since they looked last.
+    /// - `once`: no copy runs on two hosts whose leases hold, and have held in the same store since they looked last.
     fn check(&mut self) {
         let state = self.state();
         let mut running: BTreeMap<&(String, u32), Vec<&HostId>> = BTreeMap::new();
