@@ -4,7 +4,8 @@
 # on a disk with GRUB. It boots systemd, then Warrener for a try that nobody confirms, systemd again by the fallback,
 # Warrener for a try that is confirmed, Warrener by default, and systemd after `warren host release` and a purge.
 # Needs root, a kernel of Debian's in /boot, and the packages qemu-system-x86, initramfs-tools, e2fsprogs and python3.
-# Everything is below a directory of its own, which goes away; CONSOLES names a directory that keeps what was on the consoles.
+# Everything is below a directory of its own, which goes away; CONSOLES names a directory that keeps what was on the
+# consoles.
 set -eu
 umask 022
 debs=$(cd "$1" && pwd) root=$2
@@ -24,7 +25,7 @@ cp "$debs"/*.deb "$work/root/trial/"
 cp "$top/packaging/try-host-inside.sh" "$work/root/trial/run.sh"
 echo 0 > "$work/root/trial/step"
 apt-get -qq -y -o Dir::State::status="$work/root/var/lib/dpkg/status" -o Dir::Cache::archives="$work/root/trial/grub" \
-    -o Debug::NoLocking=1 --no-install-recommends --download-only install grub-pc-bin grub2-common >/dev/null
+    -o Debug::NoLocking=1 -o APT::Sandbox::User=root --no-install-recommends --download-only install grub-pc-bin grub2-common >/dev/null
 cp -r /etc/initramfs-tools "$work/initramfs"
 sed -i 's/^MODULES=.*/MODULES=list/' "$work/initramfs/initramfs.conf"
 rm -f "$work/initramfs"/conf.d/*
