@@ -17,6 +17,8 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
+# It loads the machine's PAM, so it is linked dynamically; all else of it is static.
+PAM = target/release/warren-pam
 DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-access warren-journal-gatewayd \
     warren-journal-upload warren-deviced
 COMMANDS = warren warren-journalctl
@@ -53,6 +55,7 @@ programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
 	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device --bins
+	cargo build --locked --release --package warren-pam
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
@@ -60,6 +63,7 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	# Stripped, with the symbols in .debug beside them.
 	set -e; for p in $(DAEMONS) warren-echo; do \
 	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren; done
+	sh scripts/install-program.sh $(PAM) $(DESTDIR)$(PREFIX)/lib/warren
 	set -e; for p in $(COMMANDS); do \
 	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin; done
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants

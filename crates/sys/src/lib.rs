@@ -38,6 +38,7 @@ pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod notify;
+pub mod pam;
 pub mod passwd;
 pub mod process;
 pub mod random;

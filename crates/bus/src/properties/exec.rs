@@ -112,7 +112,7 @@ properties! {
     LoadCredential "a(ss)" Const ~ "0";
     LoadCredentialEncrypted "a(ss)" Const ~ "0";
     SupplementaryGroups "as" Const => |s, w| w.strs(s.exec().supplementary_groups.iter().map(|group| &**group));
-    PAMName "s" Const ~ "\"\"";
+    PAMName "s" Const => |s, w| w.str(text(&s.exec().pam_name));
     ReadWritePaths "as" Const ~ "0";
     ReadOnlyPaths "as" Const ~ "0";
     InaccessiblePaths "as" Const ~ "0";

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 8;
+    const VERSION: u8 = 9;
 }
 
 impl SpawnRequest {
@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 /// What warrend reads from a helper.
@@ -314,6 +314,9 @@ pub struct ExecSpec {
     /// (SetLoginEnvironment=).
     pub login_user: Option<String>,
 
+    /// PAMName=: the process becomes its program in a session of `user` by this service of PAM.
+    pub session: Option<String>,
+
     /// LimitX=.
     pub rlimits: Vec<Rlimit>,
     /// Nice=, -20 to 19.
@@ -368,6 +371,18 @@ pub struct ExecSpec {
     /// What name services said of the users and groups that the files do not have. The helper asks them
     /// only for others.
     pub served: Served,
+}
+
+impl ExecSpec {
+    /// What the environment has with the number of the process in it, up to the number.
+    pub fn pid_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let all = [
+            (self.set_listen_pid, "LISTEN_PID="),
+            (self.set_exec_pid, "SYSTEMD_EXEC_PID="),
+            (self.set_watchdog_pid, "WATCHDOG_PID="),
+        ];
+        all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, prefix)| prefix)
+    }
 }
 
 /// What is done to a terminal before it is used (systemd.exec(5), "TTYReset=" and its like).

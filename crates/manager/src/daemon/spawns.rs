@@ -8,7 +8,7 @@ use crate::daemon::Daemon;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::socket::accept::is_for_later;
-use crate::spawn::helpers::held::{HELD_MAX, Unborn};
+use crate::spawn::helpers::held::{self, HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::spawn::request::{
     LogOutput, LogOutputs, SpawnHost, add_dynamic_user, cgroup_place, command_of, exec_spec, logged,
@@ -446,9 +446,11 @@ impl Daemon {
         let unit = self.core.effect_unit(EffectId(unborn.id.0 & !crate::spawn::tools::TOOL));
         let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
         let pid = unborn.pid;
-        say!(
-            "{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected"
-        );
+        let what = match held::opens_session(pid) {
+            true => "has not opened its session of PAM yet",
+            false => "is stuck in execve(2) on an unresponsive file system",
+        };
+        say!("{name}: process {pid} {what}; other units are unaffected");
         self.spawning.helpers.held.take(unborn);
     }
 

@@ -175,6 +175,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         group: group(spawn, exec),
         supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
         keeps_ids,
+        session: session(exec, keeps_ids, host.context.scope),
         login_user: login_user.map(|user| number_of(spawn, user)),
         unset_env: unset_words(exec),
         login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
@@ -318,6 +319,13 @@ fn persona(personality: Personality) -> u64 {
     }
 }
 
+/// The service of PAM by which a session is opened: for a process that becomes a user, which the manager of a user
+/// cannot ask for. As with systemd 252, one with the prefix `+` or `!` has none.
+fn session(exec: &ExecConfig, keeps_ids: bool, scope: Scope) -> Option<String> {
+    let is_opened = !keeps_ids && exec.user.is_some() && scope == Scope::System;
+    exec.pam_name.as_deref().filter(|_| is_opened).map(str::to_owned)
+}
+
 /// What is done to the terminal before it is used.
 fn terminal(exec: &ExecConfig) -> Option<TerminalUse> {
     exec.terminal()?;
@@ -358,14 +366,13 @@ fn required_features(
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 9] = [
+    const REFUSED: [&str; 8] = [
         "RootImage",
         "RootEphemeral",
         "MountImages",
         "ExtensionImages",
         "ExtensionDirectories",
         "UserNamespacePath",
-        "PAMName",
         "LoadCredentialEncrypted",
         "SetCredentialEncrypted",
     ];

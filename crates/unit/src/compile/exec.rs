@@ -106,6 +106,7 @@ impl Unit<'_> {
             exec_search_path: self.exec_search_path(),
             standard_input_data: self.input_data(),
             tty_path: self.path(id!(Exec "TTYPath")),
+            pam_name: merged.text(id!(Exec "PAMName")).map(|name| name.as_ref().into()),
             tty_reset: merged.flag(id!(Exec "TTYReset"), false),
             tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
             tty_vt_disallocate: merged.flag(id!(Exec "TTYVTDisallocate"), false),

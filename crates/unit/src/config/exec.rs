@@ -417,6 +417,8 @@ pub struct ExecConfig {
     pub log_rate_limit_burst: Option<u32>,
     /// TTYPath=
     pub tty_path: Option<Box<str>>,
+    /// PAMName=
+    pub pam_name: Option<Box<str>>,
     /// TTYReset=
     pub tty_reset: bool,
     /// TTYVHangup=
@@ -589,6 +591,7 @@ impl Default for ExecConfig {
             log_rate_limit_interval: None,
             log_rate_limit_burst: None,
             tty_path: None,
+            pam_name: None,
             tty_reset: false,
             tty_vhangup: false,
             tty_vt_disallocate: false,
