@@ -54,6 +54,7 @@ pub mod text;
 pub mod time;
 pub mod tree;
 pub mod usage;
+pub mod utmp;
 pub mod virtualization;
 pub mod waits;
 

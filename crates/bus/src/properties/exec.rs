@@ -134,8 +134,8 @@ properties! {
     ProtectHome "s" Const ~ "no";
     ProtectSystem "s" Const ~ "no";
     SameProcessGroup "b" Const => |s, w| w.bool(s.unit_type() == UnitType::Mount);
-    UtmpIdentifier "s" Const ~ "\"\"";
-    UtmpMode "s" Const ~ "init";
+    UtmpIdentifier "s" Const => |s, w| w.str(text(&s.exec().utmp_identifier));
+    UtmpMode "s" Const => |s, w| w.str(s.exec().utmp_mode.as_str());
     SELinuxContext "(bs)" Const => |s, w| label(w, s.exec().selinux_context.as_ref());
     AppArmorProfile "(bs)" Const => |s, w| label(w, s.exec().apparmor_profile.as_ref());
     SmackProcessLabel "(bs)" Const => |s, w| label(w, s.exec().smack_label.as_ref());

@@ -317,6 +317,9 @@ pub struct ExecSpec {
     /// PAMName=: the process becomes its program in a session of `user` by this service of PAM.
     pub session: Option<String>,
 
+    /// UtmpIdentifier=: what is written down of it as a login.
+    pub login_record: Option<LoginRecord>,
+
     /// LimitX=.
     pub rlimits: Vec<Rlimit>,
     /// Nice=, -20 to 19.
@@ -574,6 +577,26 @@ pub enum SecurityModule {
     Apparmor,
     /// SmackProcessLabel=
     Smack,
+}
+
+/// Records of a process in utmp(5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginRecord {
+    /// UtmpIdentifier=.
+    pub id: String,
+    /// UtmpMode=: the last of the records that are written.
+    pub until: LoginKind,
+}
+
+/// UtmpMode=.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum LoginKind {
+    /// `INIT_PROCESS`.
+    Init,
+    /// `LOGIN_PROCESS`.
+    Login,
+    /// `USER_PROCESS`.
+    User,
 }
 
 /// KeyringMode=.

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 use warren_core::model::ids::{EffectId, UnitId};
-use warren_core::model::process::CommandList;
+use warren_core::model::process::{CommandList, ExitStatus};
 use warren_core::protocol::event::{Done, Spawn};
 use warren_core::settings::TypeSettings;
 use warren_init::protocol::ExecStep;
@@ -307,6 +307,10 @@ impl Daemon {
                     0 => String::new(),
                     errno => format!(": {}", warren_sys::error::errno_text(errno)),
                 };
+                if let (Some(unit), Some(pid)) = (self.core.effect_unit(id), error.pid) {
+                    let status = ExitStatus::Exited(error.step.exit_code() as u8);
+                    self.record_end(unit, pid as u32, status);
+                }
                 let exit_code = if is_shortage(&error) { 0 } else { error.step.exit_code() as u8 };
                 let step = error.step.name();
                 let text = format!("step {step} failed: {}{errno}", error.message);

@@ -11,15 +11,15 @@ use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Label, Numa, Rlimit, Scheduling, SecurityModule, Served, ServedGroup, ServedUser,
-    StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
+    LOG_SOCKETS, Label, LoginKind, LoginRecord, Numa, Rlimit, Scheduling, SecurityModule, Served,
+    ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
     IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output, Personality, Resource,
-    SandboxSetting, ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
+    SandboxSetting, ServiceConfig, UnsetEnvironment, UtmpMode, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
@@ -176,6 +176,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
         keeps_ids,
         session: session(exec, keeps_ids, host.context.scope),
+        login_record: login_record(exec),
         login_user: login_user.map(|user| number_of(spawn, user)),
         unset_env: unset_words(exec),
         login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
@@ -324,6 +325,16 @@ fn persona(personality: Personality) -> u64 {
 fn session(exec: &ExecConfig, keeps_ids: bool, scope: Scope) -> Option<String> {
     let is_opened = !keeps_ids && exec.user.is_some() && scope == Scope::System;
     exec.pam_name.as_deref().filter(|_| is_opened).map(str::to_owned)
+}
+
+fn login_record(exec: &ExecConfig) -> Option<LoginRecord> {
+    let until = match exec.utmp_mode {
+        UtmpMode::Init => LoginKind::Init,
+        UtmpMode::Login => LoginKind::Login,
+        UtmpMode::User => LoginKind::User,
+    };
+    let id = exec.utmp_identifier.as_deref().filter(|id| !id.is_empty())?;
+    Some(LoginRecord { id: id.to_owned(), until })
 }
 
 /// What is done to the terminal before it is used.

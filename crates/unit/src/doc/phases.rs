@@ -1,7 +1,7 @@
 //! In which order the settings of systemd.exec(5) are applied to a process.
 
 /// What is done, in order, and the settings that ask for it. `warren-exec` has the order in `prepare` and `apply`.
-pub const PHASES: [(&str, &[&str]); 13] = [
+pub const PHASES: [(&str, &[&str]); 14] = [
     (
         "before there is a process: environment files, users, directories, terminal",
         &[
@@ -128,6 +128,7 @@ pub const PHASES: [(&str, &[&str]); 13] = [
             "UMask",
         ],
     ),
+    ("records of logins, before what may change the user", &["UtmpIdentifier", "UtmpMode"]),
     (
         "a session of PAM, whose modules may change limits, mask, groups and keyring; with one, the namespaces and \
          mounts above come after it",

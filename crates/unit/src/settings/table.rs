@@ -234,9 +234,8 @@ rows! {
     @Exec Acted Append (Words): LogExtraFields;
     @Exec Acted Append (Raw): LogFilterPatterns;
     @Exec Acted Last (Text): LogNamespace;
-    @Exec Acted Last (Text): PAMName;
-    @Exec Parsed Last (Text): UtmpIdentifier;
-    @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
+    @Exec Acted Last (Text): PAMName UtmpIdentifier;
+    @Exec Acted Last (Word(UtmpMode::WORDS)): UtmpMode;
     @Exec Sandbox Append (Raw): LoadCredentialEncrypted SetCredentialEncrypted;
     @Exec Applied Append (Raw): LoadCredential SetCredential ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;

@@ -14,7 +14,7 @@ use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
 use warren_init::protocol::session::CONTINUATION_FD;
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
-use warren_sys::{Error, child};
+use warren_sys::{Error, child, utmp};
 
 use crate::fds::OWN_FDS_FROM;
 use crate::prepare::{Part, Prepared};
@@ -57,6 +57,8 @@ enum Phase {
     Leader,
     /// Standard input, output and error.
     Streams,
+    /// Records of logins.
+    Records,
     /// Mounts and namespaces.
     View,
     /// Priorities, processors, memory.
@@ -87,11 +89,11 @@ fn order(part: Part) -> &'static [Phase] {
     use Phase::*;
     match part {
         Part::Whole => &[
-            Signals, Leader, Streams, View, Scheduling, Limits, Mask, Privileges, Directory, Fds,
-            Filter,
+            Signals, Leader, Streams, Records, View, Scheduling, Limits, Mask, Privileges,
+            Directory, Fds, Filter,
         ],
         Part::BeforeSession => {
-            &[Signals, Leader, Streams, Scheduling, Limits, Mask, Login, HandOver]
+            &[Signals, Leader, Streams, Records, Scheduling, Limits, Mask, Login, HandOver]
         }
         // What is made for the view has stated modes; the mask is set again after it.
         Part::InSession => &[View, Mask, Privileges, Directory, Fds, Report, Filter],
@@ -142,6 +144,10 @@ fn apply(
         Phase::Leader if prepared.spec.keep_session => Ok(()),
         Phase::Leader => child::new_session().at(ExecStep::Setsid),
         Phase::Streams => standard_fds(prepared),
+        Phase::Records => {
+            records(prepared);
+            Ok(())
+        }
         Phase::View => own_view(prepared),
         Phase::Scheduling => scheduling(prepared),
         Phase::Limits => limits(&prepared.spec),
@@ -175,6 +181,15 @@ fn login(prepared: &Prepared) -> Result<(), Failure> {
         keyring(made.and_then(|()| child::give_session_keyring(uid, gid))).at(ExecStep::Keyring)?;
     }
     groups(prepared)
+}
+
+/// As with systemd, who starts does so whatever becomes of the records: files that are not there are not kept.
+fn records(prepared: &Prepared) {
+    let Some(records) = &prepared.records else { return };
+    let entry = records.entry(child::own_pid());
+    for kind in records.kinds {
+        let _ = utmp::begin(utmp::Files::OWN, *kind, &entry);
+    }
 }
 
 /// Has the session's program inherit what it needs.

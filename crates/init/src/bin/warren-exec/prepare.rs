@@ -13,6 +13,7 @@ use warren_init::protocol::exec::{
 };
 use warren_sys::child::{self, CpuSet, ExecStrings, SystemCallFilter};
 use warren_sys::tree::{self, Existing, Owner};
+use warren_sys::utmp::{self, Kind};
 use warren_sys::{cgroup, file, process, terminal};
 
 use crate::fault::{c_string, failed, wrong};
@@ -56,6 +57,8 @@ pub struct Prepared {
     pub opening: Option<Opening>,
     /// UMask=, or what the session has made of it.
     pub umask: u32,
+    /// What is written down of it as a login.
+    pub records: Option<Records>,
     /// Fds that become 3, 4, 5, ...
     pub listen: Vec<RawFd>,
     /// Standard input, output, error.
@@ -82,6 +85,35 @@ pub struct Prepared {
     pub filter: Option<SystemCallFilter>,
     /// What the machine cannot give.
     pub missing: Missing,
+}
+
+/// Records of a process as a login (`UtmpIdentifier=`).
+pub struct Records {
+    /// Those of them that are written, in order.
+    pub kinds: &'static [Kind],
+    id: String,
+    line: String,
+    user: String,
+}
+
+impl Records {
+    fn of(spec: &ExecSpec, identity: &Identity) -> Option<Records> {
+        const ALL: &[Kind] = &[Kind::Init, Kind::Login, Kind::User];
+        let record = spec.login_record.as_ref()?;
+        let user = identity.user.as_ref().filter(|_| spec.user.is_some());
+        Some(Records {
+            kinds: &ALL[..=record.until as usize],
+            id: record.id.clone(),
+            line: utmp::line_of(&spec.tty_path).to_owned(),
+            user: user.map_or_else(|| "root".to_owned(), |user| user.name.clone()),
+        })
+    }
+
+    /// That of a process.
+    pub fn entry(&self, pid: i32) -> utmp::Entry<'_> {
+        let (id, line, user) = (self.id.as_bytes(), self.line.as_bytes(), self.user.as_bytes());
+        utmp::Entry { pid, id, line, user }
+    }
 }
 
 /// UMask= where it is not set.
@@ -111,6 +143,7 @@ pub fn prepare(
     let own = own_environment(&spec, &fds, &identity)?;
     Ok(Prepared {
         part: Part::Whole,
+        records: Records::of(&spec, &identity),
         opening: None,
         umask,
         program: program(&spec)?,
@@ -146,6 +179,7 @@ fn before_session(
     let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
     Ok(Prepared {
         part: Part::BeforeSession,
+        records: Records::of(&spec, &identity),
         opening: None,
         umask: spec.umask.unwrap_or(UMASK),
         program: c"/".to_owned(),
@@ -182,6 +216,7 @@ pub fn in_session(
     let own = own_environment(&spec, &fds, &identity)?;
     Ok(Prepared {
         part: Part::InSession,
+        records: None,
         opening: None,
         umask: child::own_umask(),
         program: program(&spec)?,
