@@ -67,8 +67,9 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	set -e; for p in $(COMMANDS); do \
 	    sh scripts/install-program.sh $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin; done
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
-	$(ALL_READ); for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
-	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
+	$(ALL_READ); for u in $$(find units -type f); do mkdir -p "$(UNITS)/$$(dirname $${u#units/})"; \
+	    sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
+	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u#units/}; done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system-preset presets/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d sysusers/*
 	for s in systemd-journald systemd-journal-flush warren-deviced; do \
