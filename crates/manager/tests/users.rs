@@ -2,6 +2,10 @@
 
 mod lab;
 
+use std::io::Read;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
 use serde_json::json;
 
 use lab::{Machine, others_reach_programs, program_of, until, until_or};
@@ -104,6 +108,41 @@ fn the_manager_of_a_user_is_a_service_with_a_session() {
         "{status}"
     );
     assert_eq!(all(), []);
+}
+
+/// The log daemon knows who says something by the process that connects: each does so itself.
+#[test]
+fn what_a_users_service_says_comes_from_its_own_process() {
+    let test = "users-log";
+    if !others_reach_programs(test) {
+        return;
+    }
+    let says = "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+                ExecStart=/bin/sh -c 'echo out; echo err >&2'\n";
+    let units = [("of-user/says.service", says), ("of-user/files.service", says)];
+    let Some(m) = start(test, &units) else { return };
+    m.expect_job("start", "user@1.service", "done");
+    user(&m, &["start", "files.service"]).expect("without a log daemon there are files");
+    let file = m.inside("/run/user/1/log/warren/units/files.service.log");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "out\nerr\n");
+    m.run(&["mkdir", "-p", "/run/systemd/journal"]).expect("made");
+    let listener = UnixListener::bind(m.inside("/run/systemd/journal/stdout")).expect("bound");
+    m.run(&["chmod", "666", "/run/systemd/journal/stdout"]).expect("done");
+    user(&m, &["start", "--no-block", "says.service"]).expect("it is asked for");
+    listener.set_nonblocking(true).expect("it does");
+    let (mut stream, _) = until("it connects", || listener.accept().ok());
+    stream.set_nonblocking(false).expect("it does");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it does");
+    let peer = rustix::net::sockopt::socket_peercred(&stream).expect("of a process");
+    assert_eq!(peer.uid.as_raw(), 1);
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("text");
+    assert_eq!(said, "sh\nsays.service\n30\n1\n0\n0\n0\nout\nerr\n");
+    assert!(!m.inside("/run/user/1/log/warren/units/says.service.log").exists());
+    // A daemon that is gone leaves its socket behind.
+    drop(listener);
+    user(&m, &["restart", "files.service"]).expect("there are files again");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "out\nerr\nout\nerr\n");
 }
 
 #[test]

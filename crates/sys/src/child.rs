@@ -438,17 +438,39 @@ pub fn open_or_connect(path: &CStr, flags: i32, mode: u32) -> Result<RawFd> {
     }
 }
 
-fn connect_raw(path: &CStr, access: i32) -> Result<RawFd> {
+/// Connects a stream socket that does not wait, writes what is to come first, and has it wait from then on. Nothing is
+/// read from it.
+pub fn connect_stream(socket: RawFd, path: &str, first: &[u8]) -> Result<()> {
+    let address = address_of(path.as_bytes())?;
+    let bytes = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: an address and bytes that live as long as the calls, and plain integers.
+    unsafe {
+        done("connect", libc::connect(socket, (&raw const address).cast(), bytes) as _)?;
+        let sent = libc::send(socket, first.as_ptr().cast(), first.len(), libc::MSG_NOSIGNAL);
+        if usize::try_from(sent) != Ok(first.len()) {
+            return Err(Error::new("send", if sent < 0 { last_errno() } else { libc::EMSGSIZE }));
+        }
+        done("shutdown", libc::shutdown(socket, libc::SHUT_RD) as _)?;
+        done("fcntl", libc::fcntl(socket, libc::F_SETFL, 0) as _)
+    }
+}
+
+/// The address of a socket in the file system.
+fn address_of(path: &[u8]) -> Result<libc::sockaddr_un> {
     // SAFETY: plain data, for which zeros are a value.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let path = path.to_bytes_with_nul();
-    if path.len() > address.sun_path.len() {
+    if path.len() >= address.sun_path.len() {
         return Err(Error::new("connect", libc::ENAMETOOLONG));
     }
     for (to, from) in address.sun_path.iter_mut().zip(path) {
         *to = *from as libc::c_char;
     }
+    Ok(address)
+}
+
+fn connect_raw(path: &CStr, access: i32) -> Result<RawFd> {
+    let address = address_of(path.to_bytes())?;
     // SAFETY: plain integers, and an address that lives as long as the call. The number belongs to a
     // process that is about to exec.
     unsafe {

@@ -435,6 +435,9 @@ pub struct ServedGroup {
 /// Where programs find the log daemon's sockets.
 pub const LOG_SOCKETS: &str = "/run/systemd/journal";
 
+/// Where the log daemon of the machine takes streams.
+pub const LOG_STREAMS: &str = "/run/systemd/journal/stdout";
+
 /// Where a new process is placed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CgroupPlace {
@@ -494,6 +497,16 @@ pub enum StdOutput {
     Tty,
     /// A log file of the manager's own: as `append:`, but for all to read whatever UMask= says.
     Log(String),
+    /// The log daemon of the machine, where no link of the manager's leads to it: the process connects by itself, so
+    /// that it is known by its own cgroup and user.
+    Journal {
+        /// A socket that is not connected yet.
+        fd: u16,
+        /// What is said first on it.
+        header: String,
+        /// As `Log`, where the daemon cannot be reached.
+        file: String,
+    },
 }
 
 /// WorkingDirectory=.

@@ -262,6 +262,15 @@ impl Daemon {
         }
         let mut streams = Vec::new();
         let mut open = |daemon: &mut Daemon, copies: Option<Copies>| {
+            let exec = command.map(|(_, exec)| exec);
+            if let (Some(exec), Some(copies)) = (exec, copies)
+                && let Some((stream, header)) = daemon.own_stream(unit, exec, (&program, copies))
+            {
+                streams.push(stream.fd);
+                let fd = (fds + streams.len() - 1) as u16;
+                let file = daemon.log_file(unit);
+                return LogOutput::Journal { name: stream.name, fd, header, file };
+            }
             let stream = copies.and_then(|copies| {
                 let (unit, settings) = (spawn.unit, &spawn.settings);
                 daemon.open_stream(unit, settings, spawn.invocation, (&program, copies))

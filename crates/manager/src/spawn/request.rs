@@ -84,6 +84,17 @@ pub enum LogOutput {
         /// Which fd of the packet it is: they come after those that are handed over.
         fd: u16,
     },
+    /// A stream that the process connects to the log daemon of the machine.
+    Journal {
+        /// As of a stream.
+        name: String,
+        /// As of a stream.
+        fd: u16,
+        /// What is said first on it.
+        header: String,
+        /// The file, where it cannot be connected.
+        file: String,
+    },
 }
 
 impl LogOutput {
@@ -92,12 +103,15 @@ impl LogOutput {
         match self {
             LogOutput::File(path) => StdOutput::Log(path.clone()),
             LogOutput::Stream { fd, .. } => StdOutput::Fd(*fd),
+            LogOutput::Journal { fd, header, file, .. } => {
+                StdOutput::Journal { fd: *fd, header: header.clone(), file: file.clone() }
+            }
         }
     }
 
     fn name(&self) -> Option<&str> {
         match self {
-            LogOutput::Stream { name, .. } => Some(name),
+            LogOutput::Stream { name, .. } | LogOutput::Journal { name, .. } => Some(name),
             LogOutput::File(_) => None,
         }
     }

@@ -4,13 +4,14 @@
 //! lock, drops nothing. The order: what needs privileges first, then the user switch, then
 //! what must see the new user (the working directory), then the fds, then exec.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use warren_sys::errno::{ECANCELED, EDQUOT, ENOSPC, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::Birth;
-use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
+use warren_init::protocol::exec::{ExecSpec, Keyring, LOG_STREAMS, TtyMode};
 use warren_init::protocol::session::CONTINUATION_FD;
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
@@ -18,7 +19,10 @@ use warren_sys::{Error, child, utmp};
 
 use crate::fds::OWN_FDS_FROM;
 use crate::prepare::{Part, Prepared};
-use crate::stdio::{Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
+use crate::stdio::{LOG_FLAGS, Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
+
+/// Files that are made, before UMask=.
+const FILE_MODE: u32 = 0o666;
 
 /// The step that failed, and how.
 pub struct Failure {
@@ -261,22 +265,19 @@ fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
 }
 
 fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<(), Error> {
-    const FILE_MODE: u32 = 0o666;
-    // What services say is for root and its group.
-    const LOG_UMASK: u32 = 0o027;
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
-        Source::Open { path, flags, is_ours } => {
-            child::set_umask(if *is_ours { LOG_UMASK } else { prepared.umask });
-            let opened = match child::open_or_connect(path, *flags, FILE_MODE) {
-                // Where there is no room for a file of ours, its output is lost and not the service.
-                Err(error) if *is_ours && matches!(error.errno, ENOSPC | EDQUOT) => {
-                    child::open_raw(c"/dev/null", TTY_OUTPUT_FLAGS, 0)
-                }
-                opened => opened,
-            };
-            place(opened?, number)
+        Source::Open { path, flags, is_ours: false } => {
+            child::set_umask(prepared.umask);
+            place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
+        }
+        Source::Open { path, flags, is_ours: true } => log_file(path, *flags, number),
+        Source::Journal { fd, header, file } => {
+            match child::connect_stream(*fd, LOG_STREAMS, header) {
+                Ok(()) => child::install_fd(*fd, number),
+                Err(_) => log_file(file, LOG_FLAGS, number),
+            }
         }
         Source::Tty { path, take } => {
             let flags = if number == 0 { TTY_FLAGS } else { TTY_OUTPUT_FLAGS };
@@ -291,6 +292,20 @@ fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<()
             Ok(())
         }
     }
+}
+
+/// A file of ours. Where there is no room for it, its output is lost and not the service.
+fn log_file(path: &CStr, flags: i32, number: RawFd) -> Result<(), Error> {
+    // What services say is for root and its group.
+    const LOG_UMASK: u32 = 0o027;
+    child::set_umask(LOG_UMASK);
+    let opened = match child::open_or_connect(path, flags, FILE_MODE) {
+        Err(error) if matches!(error.errno, ENOSPC | EDQUOT) => {
+            child::open_raw(c"/dev/null", TTY_OUTPUT_FLAGS, 0)
+        }
+        opened => opened,
+    };
+    place(opened?, number)
 }
 
 /// Moves a freshly opened fd to its number. The old number is closed with the others later.

@@ -556,7 +556,8 @@ fn output_text(output: &StdOutput) -> String {
         StdOutput::File(path)
         | StdOutput::Append(path)
         | StdOutput::Truncate(path)
-        | StdOutput::Log(path) => path.clone(),
+        | StdOutput::Log(path)
+        | StdOutput::Journal { file: path, .. } => path.clone(),
         other => format!("{other:?}"),
     }
 }
