@@ -19,6 +19,8 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
+# It loads the machine's PAM, so it is linked dynamically; all else is static.
+PAM = target/release/warren-pam
 
 # The key of gpg that signs the repository.
 KEY ?=
@@ -53,6 +55,8 @@ programs:
 	    --package warren-cli --package warren-init --package warren-manager \
 	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device \
 	    --package warren-exporter --package warren-agent --bins
+	cargo build --locked --release --package warren-pam
+	cp $(PAM) $(OUT)/
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build

@@ -421,7 +421,8 @@ pub struct UnitFiles {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Live {
-    /// Path below the manager's cgroup root, with a leading slash; empty when it has none.
+    /// Path below the manager's cgroup root, of a user's manager below that of the machine, with a leading slash;
+    /// empty when it has none.
     pub control_group: String,
     /// The kernel's id of it.
     pub control_group_id: Option<u64>,

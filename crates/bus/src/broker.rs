@@ -86,6 +86,8 @@ pub struct Broker {
     held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
+    /// Clients that refer to units, who are told of these without a subscription: `systemd-run --wait` does.
+    referring: BTreeSet<Arc<str>>,
     /// Clients whose next calls wait no longer.
     released: VecDeque<Arc<str>>,
     /// Jobs that clients asked for, who are told of them without a subscription.
@@ -229,6 +231,7 @@ impl Broker {
 
     fn remove(&mut self, name: &str) -> Option<Client> {
         let client = self.clients.remove(name)?;
+        self.referring.remove(name);
         self.held_bytes -= client.held_bytes;
         Some(client)
     }
@@ -282,7 +285,8 @@ impl Broker {
 
     /// Whether anybody wants signals.
     pub fn has_subscribers(&self) -> bool {
-        self.has_heirs || !self.subscribed.is_empty() || !self.jobs.is_empty()
+        let is_awaited = !self.jobs.is_empty() || !self.referring.is_empty();
+        self.has_heirs || !self.subscribed.is_empty() || is_awaited
     }
 
     /// A client asked for a job.
@@ -300,8 +304,9 @@ impl Broker {
     /// A client refers to a unit; says whether nobody did before.
     pub fn refer(&mut self, name: &str, unit: UnitId) -> bool {
         let is_first = !self.is_referred_to(unit);
-        if let Some(client) = self.clients.get_mut(name) {
+        if let Some((name, client)) = self.find(name) {
             *client.references.entry(unit).or_insert(0) += 1;
+            self.referring.insert(name);
         }
         is_first
     }
@@ -313,6 +318,9 @@ impl Broker {
         *count -= 1;
         if *count == 0 {
             client.references.remove(&unit);
+            if client.references.is_empty() {
+                self.referring.remove(name);
+            }
         }
         Some(!self.is_referred_to(unit))
     }

@@ -16,6 +16,9 @@ const EXIT_USAGE: i32 = 2;
 pub(crate) fn run(mut args: show::Args, global: &Global) -> Result<i32> {
     args.take_units();
     args.unit = args.unit.iter().map(|unit| names::unit(unit)).collect();
+    if global.user {
+        args.mean_user();
+    }
     args.quiet |= global.quiet;
     let of_text = [
         ("--disk-usage", args.disk_usage),

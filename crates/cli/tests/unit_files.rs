@@ -162,9 +162,15 @@ fn what_shows_the_log_to_others_is_not_enabled_by_installing_it() {
     for (from, to) in
         [("units", "usr/lib/systemd/system"), ("presets", "usr/lib/systemd/system-preset")]
     {
-        for file in fs::read_dir(top.join(from)).expect("it can be listed").flatten() {
-            let name = file.file_name().into_string().expect("a plain name");
-            image.write(&format!("{to}/{name}"), &fs::read_to_string(file.path()).expect("text"));
+        let list = |directory: &Path| fs::read_dir(directory).expect("it can be listed").flatten();
+        let mut places: Vec<_> = list(&top.join(from)).map(|entry| entry.path()).collect();
+        while let Some(place) = places.pop() {
+            if place.is_dir() {
+                places.extend(list(&place).map(|entry| entry.path()));
+                continue;
+            }
+            let name = place.strip_prefix(top.join(from)).expect("it is below").display();
+            image.write(&format!("{to}/{name}"), &fs::read_to_string(&place).expect("text"));
         }
     }
     let (is_well, _) = image.run(WARREN, &["preset", "--all"]);

@@ -136,6 +136,12 @@ impl Args {
         self.follow || self.show_cursor || self.cursor_file.is_some()
     }
 
+    /// Units are those of the calling user's manager; without one, all that the user's processes said is meant.
+    pub fn mean_user(&mut self) {
+        self.own |= self.unit.is_empty() && self.user_unit.is_empty();
+        self.user_unit.append(&mut self.unit);
+    }
+
     /// Takes words that are neither `FIELD=VALUE` nor `+` nor a path as names of units.
     pub fn take_units(&mut self) {
         if self.list_catalog || self.dump_catalog {
@@ -355,6 +361,19 @@ mod tests {
         args.take_units();
         assert_eq!(args.unit, ["web", "db.socket"]);
         assert_eq!(args.matches, ["_PID=1", "+", "/usr/sbin/nginx"]);
+    }
+
+    #[test]
+    fn units_of_a_user_are_not_the_systems() {
+        let mut args = parse("-u web");
+        args.mean_user();
+        assert_eq!(
+            (args.unit.len(), &*args.user_unit, args.own),
+            (0, &["web".to_owned()][..], false)
+        );
+        let mut all = parse("");
+        all.mean_user();
+        assert!(all.own);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod heartbeat;
 mod loads;
 mod log_link;
 mod log_wait;
+mod login_records;
 mod names;
 mod namespaces;
 mod notify;

@@ -348,10 +348,37 @@ pub fn new_session_keyring(link_user: bool) -> Result<()> {
     Ok(())
 }
 
+/// Gives the session keyring of this process to a user and a group; who possesses it keeps the right to it.
+pub fn give_session_keyring(uid: u32, gid: u32) -> Result<()> {
+    const CHOWN: libc::c_long = 4;
+    const SESSION: libc::c_long = -3;
+    // SAFETY: plain integers.
+    done("keyctl", unsafe { libc::syscall(libc::SYS_keyctl, CHOWN, SESSION, uid, gid, 0) })
+}
+
+/// Links the user's keyring into the session keyring there is.
+pub fn link_user_keyring() -> Result<()> {
+    const LINK: libc::c_long = 8;
+    const SESSION: libc::c_long = -3;
+    const USER: libc::c_long = -4;
+    // SAFETY: plain integers.
+    done("keyctl", unsafe { libc::syscall(libc::SYS_keyctl, LINK, USER, SESSION, 0, 0) })
+}
+
 /// Sets the mask of mode bits that new files do not get.
 pub fn set_umask(mask: u32) {
     // SAFETY: plain integer; cannot fail.
     unsafe { libc::umask(mask & 0o777) };
+}
+
+/// The mask of mode bits that new files of this process do not get.
+pub fn own_umask() -> u32 {
+    // SAFETY: plain integers; cannot fail.
+    unsafe {
+        let mask = libc::umask(0o777);
+        libc::umask(mask);
+        mask
+    }
 }
 
 /// Starts a new session and process group.
@@ -411,17 +438,39 @@ pub fn open_or_connect(path: &CStr, flags: i32, mode: u32) -> Result<RawFd> {
     }
 }
 
-fn connect_raw(path: &CStr, access: i32) -> Result<RawFd> {
+/// Connects a stream socket that does not wait, writes what is to come first, and has it wait from then on. Nothing is
+/// read from it.
+pub fn connect_stream(socket: RawFd, path: &str, first: &[u8]) -> Result<()> {
+    let address = address_of(path.as_bytes())?;
+    let bytes = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: an address and bytes that live as long as the calls, and plain integers.
+    unsafe {
+        done("connect", libc::connect(socket, (&raw const address).cast(), bytes) as _)?;
+        let sent = libc::send(socket, first.as_ptr().cast(), first.len(), libc::MSG_NOSIGNAL);
+        if usize::try_from(sent) != Ok(first.len()) {
+            return Err(Error::new("send", if sent < 0 { last_errno() } else { libc::EMSGSIZE }));
+        }
+        done("shutdown", libc::shutdown(socket, libc::SHUT_RD) as _)?;
+        done("fcntl", libc::fcntl(socket, libc::F_SETFL, 0) as _)
+    }
+}
+
+/// The address of a socket in the file system.
+fn address_of(path: &[u8]) -> Result<libc::sockaddr_un> {
     // SAFETY: plain data, for which zeros are a value.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let path = path.to_bytes_with_nul();
-    if path.len() > address.sun_path.len() {
+    if path.len() >= address.sun_path.len() {
         return Err(Error::new("connect", libc::ENAMETOOLONG));
     }
     for (to, from) in address.sun_path.iter_mut().zip(path) {
         *to = *from as libc::c_char;
     }
+    Ok(address)
+}
+
+fn connect_raw(path: &CStr, access: i32) -> Result<RawFd> {
+    let address = address_of(path.to_bytes())?;
     // SAFETY: plain integers, and an address that lives as long as the call. The number belongs to a
     // process that is about to exec.
     unsafe {
@@ -467,13 +516,24 @@ pub fn copy_above(from: RawFd, min: RawFd) -> Result<RawFd> {
 /// Has exec close every fd from `first` on. Kernels before 5.11 close them at once, those before 5.9
 /// leave it at those that are close-on-exec, as ours are.
 pub fn close_on_exec_from(first: RawFd) {
+    close_on_exec_between(first, RawFd::MAX);
+}
+
+/// The same of the fds from `first` to `last`.
+pub fn close_on_exec_between(first: RawFd, last: RawFd) {
     let close = |flags: libc::c_uint| {
         // SAFETY: plain integers; only a process about to exec calls this.
-        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, flags) }
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }
     };
     if close(libc::CLOSE_RANGE_CLOEXEC) < 0 {
         close(0);
     }
+}
+
+/// Has exec close an fd; nothing if there is none of this number.
+pub fn close_on_exec(number: RawFd) {
+    // SAFETY: plain integers.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
 /// Writes a short text to an existing file.
@@ -588,6 +648,28 @@ impl ExecStrings {
             }
         }
     }
+}
+
+/// Ends this process at once, by the one call that no filter forbids.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: a plain integer; it does not return.
+    unsafe { libc::syscall(libc::SYS_exit_group, code) };
+    std::process::abort()
+}
+
+/// Replaces the program by the one behind an fd. Returns only on failure.
+pub fn exec_fd(program: RawFd, argv: &ExecStrings, env: &ExecStrings) -> Error {
+    for list in [argv, env] {
+        if list.pointers.len() != list.strings.len() + 1 {
+            return Error::new("execveat: list not finished", libc::EINVAL);
+        }
+    }
+    let (argv, env) = (argv.pointers.as_ptr(), env.pointers.as_ptr());
+    // SAFETY: as in `exec`; the empty path is that of the fd itself.
+    unsafe {
+        libc::syscall(libc::SYS_execveat, program, c"".as_ptr(), argv, env, libc::AT_EMPTY_PATH)
+    };
+    Error::new("execveat", last_errno())
 }
 
 /// Replaces the program. Returns only on failure.

@@ -85,6 +85,16 @@ pub fn wait_readable(socket: BorrowedFd<'_>, time: std::time::Duration) -> Resul
     }
 }
 
+/// Waits until there is something to read from one of two fds, or the end of it.
+pub fn wait_for_either(fds: [BorrowedFd<'_>; 2]) -> Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = fds.each_ref().map(|fd| PollFd::new(fd, PollFlags::IN));
+    match poll(&mut fds, None) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        ready => ready.map(drop).call("poll"),
+    }
+}
+
 /// Waits until there is something to read or room to write.
 pub fn wait_ready(socket: BorrowedFd<'_>) -> Result<()> {
     use rustix::event::{PollFd, PollFlags, poll};

@@ -38,6 +38,7 @@ pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod notify;
+pub mod pam;
 pub mod passwd;
 pub mod process;
 pub mod random;
@@ -53,6 +54,7 @@ pub mod text;
 pub mod time;
 pub mod tree;
 pub mod usage;
+pub mod utmp;
 pub mod virtualization;
 pub mod waits;
 

@@ -702,16 +702,20 @@ pub fn accept(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
 /// Connects to a stream socket in the file system without waiting: an error where its queue is full.
 /// Reads and writes of the connection wait.
 pub fn connect_stream(path: &str) -> Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let fd = fd.call("socket")?;
+    let fd = unconnected_stream()?;
     let address = SocketAddrUnix::new(path).call_on("connect", path)?;
     rustix::net::connect(&fd, &address).call_on("connect", path)?;
     crate::file::set_nonblocking(fd.as_fd(), false)?;
     Ok(fd)
 }
 
-/// The same, but waits so long for a place in its queue.
+/// A stream socket that is not connected, and does not wait.
+pub fn unconnected_stream() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).call("socket")
+}
+
+/// Connects, but waits so long for a place in its queue.
 pub fn connect_stream_within(path: &str, time: std::time::Duration) -> Result<OwnedFd> {
     let fd = rustix::net::socket_with(
         AddressFamily::UNIX,

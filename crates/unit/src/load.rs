@@ -194,7 +194,9 @@ impl<'m, 'a> Loader<'m, 'a> {
         }
         let collect = self.merged.text(id!(Unit "CollectMode"));
         self.flags.set(UnitFlags::COLLECT_FAILED, collect.as_deref() == Some("inactive-or-failed"));
-        self.flags.set(UnitFlags::PERPETUAL, is_perpetual(self.merged.name()));
+        let name = self.merged.name();
+        let is_there = is_perpetual(name) && (self.is_system() || *name != known::system_slice());
+        self.flags.set(UnitFlags::PERPETUAL, is_there);
         // They have a timeout without stating one: DefaultDeviceTimeoutSec=.
         self.flags.set(UnitFlags::HAS_JOB_SETTINGS, unit_type == Device);
         for entry in self.merged.entries() {

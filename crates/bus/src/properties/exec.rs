@@ -112,7 +112,7 @@ properties! {
     LoadCredential "a(ss)" Const ~ "0";
     LoadCredentialEncrypted "a(ss)" Const ~ "0";
     SupplementaryGroups "as" Const => |s, w| w.strs(s.exec().supplementary_groups.iter().map(|group| &**group));
-    PAMName "s" Const ~ "\"\"";
+    PAMName "s" Const => |s, w| w.str(text(&s.exec().pam_name));
     ReadWritePaths "as" Const ~ "0";
     ReadOnlyPaths "as" Const ~ "0";
     InaccessiblePaths "as" Const ~ "0";
@@ -134,8 +134,8 @@ properties! {
     ProtectHome "s" Const ~ "no";
     ProtectSystem "s" Const ~ "no";
     SameProcessGroup "b" Const => |s, w| w.bool(s.unit_type() == UnitType::Mount);
-    UtmpIdentifier "s" Const ~ "\"\"";
-    UtmpMode "s" Const ~ "init";
+    UtmpIdentifier "s" Const => |s, w| w.str(text(&s.exec().utmp_identifier));
+    UtmpMode "s" Const => |s, w| w.str(s.exec().utmp_mode.as_str());
     SELinuxContext "(bs)" Const => |s, w| label(w, s.exec().selinux_context.as_ref());
     AppArmorProfile "(bs)" Const => |s, w| label(w, s.exec().apparmor_profile.as_ref());
     SmackProcessLabel "(bs)" Const => |s, w| label(w, s.exec().smack_label.as_ref());

@@ -89,6 +89,18 @@ impl Birth {
         }
     }
 
+    /// That of a helper, for a process that it made and that runs another program on the way to its own.
+    pub fn attach_at(fd: BorrowedFd<'_>, place: u64) -> Result<Birth> {
+        let birth = Birth::attach(fd)?;
+        birth.next.store(place as usize, Relaxed);
+        Ok(birth)
+    }
+
+    /// Helper: where the process that it makes says how far it is ([`Birth::attach_at`]).
+    pub fn place(&self) -> u64 {
+        (self.next.load(Relaxed) % REMEMBERED) as u64
+    }
+
     /// Helper: it has done a part of what may take long without waiting for anybody.
     pub fn goes_on(&self) {
         self.words.as_slice().get(WORDS).inspect(|done| _ = done.fetch_add(1, Relaxed));
@@ -216,6 +228,19 @@ mod tests {
         assert!(!birth.revoke(7, seen));
         assert!(birth.executes(3));
         assert_eq!((birth.phase(7), birth.phase(8)), (Some(Phase::Executes(3)), None));
+    }
+
+    #[test]
+    fn a_process_says_how_far_it_is_from_another_program() {
+        let (helper, fd) = Birth::create().expect("memfd");
+        for spawn in 1..=REMEMBERED as u64 + 9 {
+            helper.begin(spawn);
+        }
+        assert!(helper.made(3));
+        let process = Birth::attach_at(fd.as_fd(), helper.place()).expect("it is one");
+        assert!(process.executes(3));
+        assert_eq!(helper.phase(REMEMBERED as u64 + 9), Some(Phase::Executes(3)));
+        assert_eq!(helper.phase(REMEMBERED as u64 + 8), Some(Phase::Begun));
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 8;
+    const VERSION: u8 = 9;
 }
 
 impl SpawnRequest {
@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 /// What warrend reads from a helper.
@@ -314,6 +314,12 @@ pub struct ExecSpec {
     /// (SetLoginEnvironment=).
     pub login_user: Option<String>,
 
+    /// PAMName=: the process becomes its program in a session of `user` by this service of PAM.
+    pub session: Option<String>,
+
+    /// UtmpIdentifier=: what is written down of it as a login.
+    pub login_record: Option<LoginRecord>,
+
     /// LimitX=.
     pub rlimits: Vec<Rlimit>,
     /// Nice=, -20 to 19.
@@ -370,6 +376,18 @@ pub struct ExecSpec {
     pub served: Served,
 }
 
+impl ExecSpec {
+    /// What the environment has with the number of the process in it, up to the number.
+    pub fn pid_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let all = [
+            (self.set_listen_pid, "LISTEN_PID="),
+            (self.set_exec_pid, "SYSTEMD_EXEC_PID="),
+            (self.set_watchdog_pid, "WATCHDOG_PID="),
+        ];
+        all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, prefix)| prefix)
+    }
+}
+
 /// What is done to a terminal before it is used (systemd.exec(5), "TTYReset=" and its like).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalUse {
@@ -416,6 +434,9 @@ pub struct ServedGroup {
 
 /// Where programs find the log daemon's sockets.
 pub const LOG_SOCKETS: &str = "/run/systemd/journal";
+
+/// Where the log daemon of the machine takes streams.
+pub const LOG_STREAMS: &str = "/run/systemd/journal/stdout";
 
 /// Where a new process is placed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -476,6 +497,16 @@ pub enum StdOutput {
     Tty,
     /// A log file of the manager's own: as `append:`, but for all to read whatever UMask= says.
     Log(String),
+    /// The log daemon of the machine, where no link of the manager's leads to it: the process connects by itself, so
+    /// that it is known by its own cgroup and user.
+    Journal {
+        /// A socket that is not connected yet.
+        fd: u16,
+        /// What is said first on it.
+        header: String,
+        /// As `Log`, where the daemon cannot be reached.
+        file: String,
+    },
 }
 
 /// WorkingDirectory=.
@@ -559,6 +590,26 @@ pub enum SecurityModule {
     Apparmor,
     /// SmackProcessLabel=
     Smack,
+}
+
+/// Records of a process in utmp(5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginRecord {
+    /// UtmpIdentifier=.
+    pub id: String,
+    /// UtmpMode=: the last of the records that are written.
+    pub until: LoginKind,
+}
+
+/// UtmpMode=.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum LoginKind {
+    /// `INIT_PROCESS`.
+    Init,
+    /// `LOGIN_PROCESS`.
+    Login,
+    /// `USER_PROCESS`.
+    User,
 }
 
 /// KeyringMode=.

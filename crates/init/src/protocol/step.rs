@@ -51,6 +51,7 @@ steps! {
     Setsid = 220, "SETSID", "Making a new session.";
     Confirm = 221, "CONFIRM", "Cancelled by the user.";
     Stderr = 222, "STDERR", "Setting up standard error.";
+    Pam = 224, "PAM", "Opening a session of PAM.";
     Network = 225, "NETWORK", "Setting up the network namespace.";
     Namespace = 226, "NAMESPACE", "Setting up namespaces.";
     NoNewPrivileges = 227, "NO_NEW_PRIVILEGES", "Setting no_new_privs.";

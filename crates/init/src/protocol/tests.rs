@@ -100,6 +100,8 @@ fn full_request() -> SpawnRequest {
         supplementary_groups: vec![text()],
         keeps_ids: true,
         login_user: Some(text()),
+        session: Some(text()),
+        login_record: Some(LoginRecord { id: text(), until: LoginKind::User }),
         rlimits: vec![Rlimit { resource: 1, soft: 2, hard: 3 }],
         nice: Some(1),
         oom_score_adjust: Some(1),
@@ -194,7 +196,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "08ac0201017401740174010174010174010174010174020101010201010103010701740501740174010101010101010202017401010174010174010174010174010101740101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010102010401740101740101010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
+        "09ac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010102010401740101740101010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,
@@ -204,15 +206,20 @@ fn the_language_of_helpers_is_the_one_of_its_version() {
     };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
-        "040003000202010101010101",
+        "050003000202010101010101",
     );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0400030105040174010e",
+        "0500030105040174010e",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "04010174");
+    let error = SpawnError { step: ExecStep::Pam, errno: 0, message: "t".to_owned(), pid: None };
+    check_bytes(
+        &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
+        "050003011900017400",
+    );
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "05010174");
 }
 
 #[test]

@@ -83,7 +83,8 @@ impl Readers {
         set_list(directory, OF_FILE, &own)
     }
 
-    /// Has a user read a file, too.
+    /// Has a user read a file, too, and come to it: systemd's tmpfiles.d closes the directory below `/run` to all but
+    /// the groups, as it has no files of users there. Each file has its own list.
     ///
     /// # Errors
     /// When the system refuses, or the file system has no such lists.
@@ -91,7 +92,8 @@ impl Readers {
         let others = self.groups.get(1..).unwrap_or_default();
         let list = list_with((READ | WRITE, Some(uid)), (READ, others), 0);
         setxattr(path, OF_FILE, &list, XattrFlags::empty())
-            .map_err(|e| Error::io("setxattr", &path.display().to_string(), &e.into()))
+            .map_err(|e| Error::io("setxattr", &path.display().to_string(), &e.into()))?;
+        path.parent().map_or(Ok(()), open_to_others)
     }
 
     fn give(&self, path: &Path, (gid, mode): (u32, u32)) -> Result<()> {
@@ -104,6 +106,19 @@ impl Readers {
             given => given.map_err(|e| Error::io("chown", &path.display().to_string(), &e)),
         }
     }
+}
+
+/// Has everybody search a directory that a group may search. One that is for its owner alone stays so.
+fn open_to_others(directory: &Path) -> Result<()> {
+    const OF_GROUP: u32 = 0o050;
+    const OF_OTHERS: u32 = 0o005;
+    let at = |e: std::io::Error| Error::io("chmod", &directory.display().to_string(), &e);
+    let mode = directory.metadata().map_err(at)?.mode() & 0o7777;
+    if mode & OF_GROUP != OF_GROUP || mode & OF_OTHERS == OF_OTHERS {
+        return Ok(());
+    }
+    let permissions = std::fs::Permissions::from_mode(mode | OF_OTHERS);
+    std::fs::set_permissions(directory, permissions).map_err(at)
 }
 
 /// Logs, segments and files of the mirror; not keys and the lock, which are for the daemon alone.
@@ -154,5 +169,24 @@ fn set_list(path: &Path, name: &str, list: &[u8]) -> Result<()> {
     match setxattr(path, name, list, XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(()),
         Err(e) => Err(Error::io("setxattr", &path.display().to_string(), &e.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_with_files_of_users_is_open_to_them() {
+        let directory = std::env::temp_dir().join(format!("warren-readers-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("made");
+        for (before, after) in [(0o750, 0o755), (0o755, 0o755), (0o700, 0o700), (0o2750, 0o2755)] {
+            let permissions = std::fs::Permissions::from_mode(before);
+            std::fs::set_permissions(&directory, permissions).expect("it is ours");
+            open_to_others(&directory).expect("it is ours");
+            let mode = directory.metadata().expect("it is there").mode() & 0o7777;
+            assert_eq!(mode, after, "{before:o}");
+        }
+        std::fs::remove_dir(&directory).expect("it is empty");
     }
 }

@@ -142,6 +142,9 @@ impl Daemon {
     /// That nobody is left is told first: who hears that a main process has ended asks what it left
     /// behind to go, or kills it (`KillMode=mixed`).
     fn process_of_unit_ended(&mut self, pid: u32, status: ExitStatus, unit: Option<UnitId>) {
+        if let Some(unit) = unit {
+            self.record_end(unit, pid, status);
+        }
         let last_of = unit.filter(|&unit| !self.knows_another(unit, pid));
         if let Some(unit) = last_of.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.group_emptied(unit);

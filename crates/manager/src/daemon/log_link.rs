@@ -5,7 +5,7 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::peer::log_link::words::exec_of;
-use crate::peer::log_link::words::{SETTINGS_BYTES_MAX, StreamName, packet};
+use crate::peer::log_link::words::{SETTINGS_BYTES_MAX, StreamName, packet, stream_header};
 use crate::peer::log_link::{
     HEARD, IDENTIFIER_BYTES_MAX, LEFT_MAX, LOG_DAEMON, NewStream, OLD_UNIT_FILES_MAX,
     OUTGOING_PER_TURN_MAX, Outgoing, PACKET_BYTES_MAX, PACKETS_PER_TURN_MAX, STREAMS_MAX,
@@ -20,10 +20,12 @@ use std::path::Path;
 use std::sync::Arc;
 use warren_core::model::ids::UnitId;
 use warren_core::settings::Compiled;
+use warren_init::protocol::exec::LOG_STREAMS;
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass;
+use warren_sys::socket::unconnected_stream;
 use warren_unit::config::{Copies, ExecConfig};
-use warren_unit::{UnitName, UnitType};
+use warren_unit::{Scope, UnitName, UnitType};
 use warren_wire::log_link::DaemonWord;
 
 impl Daemon {
@@ -72,6 +74,23 @@ impl Daemon {
                 None
             }
         }
+    }
+
+    /// A stream that a process of a user connects to the log daemon of the machine, and what it says first; `None` where
+    /// there is no such daemon.
+    pub(crate) fn own_stream(
+        &self,
+        unit: &str,
+        exec: &ExecConfig,
+        named: (&str, Copies),
+    ) -> Option<(NewStream, String)> {
+        let is_wanted = self.options.scope == Scope::User && exec.log_namespace.is_none();
+        if !is_wanted || !Path::new(LOG_STREAMS).exists() {
+            return None;
+        }
+        let stream = UnixStream::from(unconnected_stream().ok()?);
+        let name = stream_name(&stream).ok()?;
+        Some((NewStream { fd: stream.into(), name }, stream_header(unit, exec, named)))
     }
 
     fn make_stream(&self, name: &StreamName) -> Result<(NewStream, OwnedFd), String> {

@@ -8,7 +8,7 @@ use crate::daemon::Daemon;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::socket::accept::is_for_later;
-use crate::spawn::helpers::held::{HELD_MAX, Unborn};
+use crate::spawn::helpers::held::{self, HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::spawn::request::{
     LogOutput, LogOutputs, SpawnHost, add_dynamic_user, cgroup_place, command_of, exec_spec, logged,
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 use warren_core::model::ids::{EffectId, UnitId};
-use warren_core::model::process::CommandList;
+use warren_core::model::process::{CommandList, ExitStatus};
 use warren_core::protocol::event::{Done, Spawn};
 use warren_core::settings::TypeSettings;
 use warren_init::protocol::ExecStep;
@@ -262,6 +262,15 @@ impl Daemon {
         }
         let mut streams = Vec::new();
         let mut open = |daemon: &mut Daemon, copies: Option<Copies>| {
+            let exec = command.map(|(_, exec)| exec);
+            if let (Some(exec), Some(copies)) = (exec, copies)
+                && let Some((stream, header)) = daemon.own_stream(unit, exec, (&program, copies))
+            {
+                streams.push(stream.fd);
+                let fd = (fds + streams.len() - 1) as u16;
+                let file = daemon.log_file(unit);
+                return LogOutput::Journal { name: stream.name, fd, header, file };
+            }
             let stream = copies.and_then(|copies| {
                 let (unit, settings) = (spawn.unit, &spawn.settings);
                 daemon.open_stream(unit, settings, spawn.invocation, (&program, copies))
@@ -307,6 +316,10 @@ impl Daemon {
                     0 => String::new(),
                     errno => format!(": {}", warren_sys::error::errno_text(errno)),
                 };
+                if let (Some(unit), Some(pid)) = (self.core.effect_unit(id), error.pid) {
+                    let status = ExitStatus::Exited(error.step.exit_code() as u8);
+                    self.record_end(unit, pid as u32, status);
+                }
                 let exit_code = if is_shortage(&error) { 0 } else { error.step.exit_code() as u8 };
                 let step = error.step.name();
                 let text = format!("step {step} failed: {}{errno}", error.message);
@@ -446,9 +459,11 @@ impl Daemon {
         let unit = self.core.effect_unit(EffectId(unborn.id.0 & !crate::spawn::tools::TOOL));
         let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
         let pid = unborn.pid;
-        say!(
-            "{name}: process {pid} is stuck in execve(2) on an unresponsive file system; other units are unaffected"
-        );
+        let what = match held::opens_session(pid) {
+            true => "has not opened its session of PAM yet",
+            false => "is stuck in execve(2) on an unresponsive file system",
+        };
+        say!("{name}: process {pid} {what}; other units are unaffected");
         self.spawning.helpers.held.take(unborn);
     }
 

@@ -25,7 +25,7 @@ use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::virtualization;
 use warren_trace::words::Phase;
-use warren_unit::LoadState;
+use warren_unit::{LoadState, Scope};
 
 use crate::base::clock::now;
 use crate::base::environment::{BaseEnvironment, Environment};
@@ -35,7 +35,7 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
 use crate::cgroup::state::CgroupState;
-use crate::cgroup::tree::Groups;
+use crate::cgroup::tree::{Groups, root_path};
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
@@ -264,6 +264,9 @@ fn make(
 
     facts.unit_path = first.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
+    if options.scope == Scope::User {
+        facts.control_group = shared_tree.as_ref().map(root_path).unwrap_or_default();
+    }
     let records = Records::at(options.record_dir());
     // Its events name units by ids of the state file.
     let left = kept.record.take().filter(|_| restored.is_some());

@@ -32,7 +32,7 @@ use warren_sys::passwd;
 use warren_unit::install::UnitFileState;
 use warren_unit::search::is_transient;
 use warren_unit::settings::{Group, Id};
-use warren_unit::{Context, Defaults, UnitName, UnitType};
+use warren_unit::{Context, Defaults, Scope, UnitName, UnitType};
 
 const SOURCE_PATH: Id = Id::of(Group::Unit, "SourcePath");
 
@@ -147,6 +147,15 @@ impl Shared {
             journal_socket: places.journal_socket,
             records: places.records,
             left_over: places.left_over,
+        }
+    }
+
+    /// A group as clients are told of it. Clients of a user's manager look for it in the tree of the machine.
+    fn shown_path(&self, path: &str) -> String {
+        match (self.context.scope, path) {
+            (Scope::System, _) => format!("/{path}"),
+            (Scope::User, "") if !self.root.is_empty() => self.root.clone(),
+            (Scope::User, _) => format!("{}/{path}", self.root),
         }
     }
 
@@ -450,7 +459,7 @@ impl Backend for Shared {
         let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else { return found };
         let top = view.group_path(unit);
         let _ = tree.each_below(Path::new(&*top), &mut |group, pids| {
-            let path = format!("/{}", group.display());
+            let path = self.shown_path(&group.to_string_lossy());
             let line = |pid: i32| (path.clone(), pid.cast_unsigned(), command_line::of(pid));
             // Threads of the kernel are all in the root.
             let is_root = group == Path::new("");
@@ -478,7 +487,7 @@ impl Backend for Shared {
             memory_current: tree.memory_current(&path).ok(),
             cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
             tasks_current: tree.pids_current(&path).ok().or_else(counted),
-            control_group: format!("/{path}"),
+            control_group: self.shown_path(&path),
             io_read_bytes: io.map(|io| io.read_bytes),
             io_read_operations: io.map(|io| io.reads),
             io_write_bytes: io.map(|io| io.written_bytes),

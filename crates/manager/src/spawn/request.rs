@@ -11,15 +11,15 @@ use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Label, Numa, Rlimit, Scheduling, SecurityModule, Served, ServedGroup, ServedUser,
-    StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
+    LOG_SOCKETS, Label, LoginKind, LoginRecord, Numa, Rlimit, Scheduling, SecurityModule, Served,
+    ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
     IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output, Personality, Resource,
-    SandboxSetting, ServiceConfig, UnsetEnvironment, WorkingDirectory as Place, expand,
+    SandboxSetting, ServiceConfig, UnsetEnvironment, UtmpMode, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
@@ -84,6 +84,17 @@ pub enum LogOutput {
         /// Which fd of the packet it is: they come after those that are handed over.
         fd: u16,
     },
+    /// A stream that the process connects to the log daemon of the machine.
+    Journal {
+        /// As of a stream.
+        name: String,
+        /// As of a stream.
+        fd: u16,
+        /// What is said first on it.
+        header: String,
+        /// The file, where it cannot be connected.
+        file: String,
+    },
 }
 
 impl LogOutput {
@@ -92,12 +103,15 @@ impl LogOutput {
         match self {
             LogOutput::File(path) => StdOutput::Log(path.clone()),
             LogOutput::Stream { fd, .. } => StdOutput::Fd(*fd),
+            LogOutput::Journal { fd, header, file, .. } => {
+                StdOutput::Journal { fd: *fd, header: header.clone(), file: file.clone() }
+            }
         }
     }
 
     fn name(&self) -> Option<&str> {
         match self {
-            LogOutput::Stream { name, .. } => Some(name),
+            LogOutput::Stream { name, .. } | LogOutput::Journal { name, .. } => Some(name),
             LogOutput::File(_) => None,
         }
     }
@@ -175,6 +189,8 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         group: group(spawn, exec),
         supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
         keeps_ids,
+        session: session(exec, keeps_ids, host.context.scope),
+        login_record: login_record(exec),
         login_user: login_user.map(|user| number_of(spawn, user)),
         unset_env: unset_words(exec),
         login_defaults: login_user.map_or_else(Vec::new, |_| login_defaults(host.environment)),
@@ -318,6 +334,23 @@ fn persona(personality: Personality) -> u64 {
     }
 }
 
+/// The service of PAM by which a session is opened: for a process that becomes a user, which the manager of a user
+/// cannot ask for. As with systemd 252, one with the prefix `+` or `!` has none.
+fn session(exec: &ExecConfig, keeps_ids: bool, scope: Scope) -> Option<String> {
+    let is_opened = !keeps_ids && exec.user.is_some() && scope == Scope::System;
+    exec.pam_name.as_deref().filter(|_| is_opened).map(str::to_owned)
+}
+
+fn login_record(exec: &ExecConfig) -> Option<LoginRecord> {
+    let until = match exec.utmp_mode {
+        UtmpMode::Init => LoginKind::Init,
+        UtmpMode::Login => LoginKind::Login,
+        UtmpMode::User => LoginKind::User,
+    };
+    let id = exec.utmp_identifier.as_deref().filter(|id| !id.is_empty())?;
+    Some(LoginRecord { id: id.to_owned(), until })
+}
+
 /// What is done to the terminal before it is used.
 fn terminal(exec: &ExecConfig) -> Option<TerminalUse> {
     exec.terminal()?;
@@ -358,14 +391,13 @@ fn required_features(
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 9] = [
+    const REFUSED: [&str; 8] = [
         "RootImage",
         "RootEphemeral",
         "MountImages",
         "ExtensionImages",
         "ExtensionDirectories",
         "UserNamespacePath",
-        "PAMName",
         "LoadCredentialEncrypted",
         "SetCredentialEncrypted",
     ];

@@ -93,7 +93,7 @@ fn programs() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let directory = Path::new(env!("CARGO_BIN_EXE_warrend")).parent().expect("target/PROFILE");
-        build(&["--package=warren-init", "--bins"]);
+        build(&["--package=warren-init", "--package=warren-pam", "--bins"]);
         build(&["--package=warren-manager", "--example=player", "--example=foreign_exec"]);
         directory.to_owned()
     })

@@ -106,6 +106,11 @@ impl Unit<'_> {
             exec_search_path: self.exec_search_path(),
             standard_input_data: self.input_data(),
             tty_path: self.path(id!(Exec "TTYPath")),
+            pam_name: self.owned(id!(Exec "PAMName")),
+            utmp_identifier: self.owned(id!(Exec "UtmpIdentifier")),
+            utmp_mode: merged
+                .word(id!(Exec "UtmpMode"), UtmpMode::from_word)
+                .unwrap_or(UtmpMode::Init),
             tty_reset: merged.flag(id!(Exec "TTYReset"), false),
             tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
             tty_vt_disallocate: merged.flag(id!(Exec "TTYVTDisallocate"), false),

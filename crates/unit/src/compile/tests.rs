@@ -427,7 +427,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nMountImages=/x:/y\nUtmpIdentifier=x\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nMountImages=/x:/y\nMemoryKSM=yes\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {

@@ -166,6 +166,18 @@ words! {
 }
 
 words! {
+    /// UtmpMode=
+    UtmpMode {
+        /// A record of a process that init has started.
+        Init = "init",
+        /// And of one that waits for a login.
+        Login = "login",
+        /// And of a user's session.
+        User = "user",
+    }
+}
+
+words! {
     /// NUMAPolicy=, in the order of set_mempolicy(2).
     NumaPolicy {
         /// MPOL_DEFAULT
@@ -417,6 +429,12 @@ pub struct ExecConfig {
     pub log_rate_limit_burst: Option<u32>,
     /// TTYPath=
     pub tty_path: Option<Box<str>>,
+    /// PAMName=
+    pub pam_name: Option<Box<str>>,
+    /// UtmpIdentifier=
+    pub utmp_identifier: Option<Box<str>>,
+    /// UtmpMode=
+    pub utmp_mode: UtmpMode,
     /// TTYReset=
     pub tty_reset: bool,
     /// TTYVHangup=
@@ -589,6 +607,9 @@ impl Default for ExecConfig {
             log_rate_limit_interval: None,
             log_rate_limit_burst: None,
             tty_path: None,
+            pam_name: None,
+            utmp_identifier: None,
+            utmp_mode: UtmpMode::Init,
             tty_reset: false,
             tty_vhangup: false,
             tty_vt_disallocate: false,

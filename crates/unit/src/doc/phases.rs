@@ -1,7 +1,7 @@
 //! In which order the settings of systemd.exec(5) are applied to a process.
 
 /// What is done, in order, and the settings that ask for it. `warren-exec` has the order in `prepare` and `apply`.
-pub const PHASES: [(&str, &[&str]); 12] = [
+pub const PHASES: [(&str, &[&str]); 14] = [
     (
         "before there is a process: environment files, users, directories, terminal",
         &[
@@ -127,6 +127,12 @@ pub const PHASES: [(&str, &[&str]); 12] = [
             "LimitRTTIME",
             "UMask",
         ],
+    ),
+    ("records of logins, before what may change the user", &["UtmpIdentifier", "UtmpMode"]),
+    (
+        "a session of PAM, whose modules may change limits, mask, groups and keyring; with one, the namespaces and \
+         mounts above come after it",
+        &["PAMName"],
     ),
     (
         "privileges: bounding set, labels, the user, keyring, ambient set, no new ones",

@@ -234,8 +234,8 @@ rows! {
     @Exec Acted Append (Words): LogExtraFields;
     @Exec Acted Append (Raw): LogFilterPatterns;
     @Exec Acted Last (Text): LogNamespace;
-    @Exec Parsed Last (Text): UtmpIdentifier;
-    @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
+    @Exec Acted Last (Text): PAMName UtmpIdentifier;
+    @Exec Acted Last (Word(UtmpMode::WORDS)): UtmpMode;
     @Exec Sandbox Append (Raw): LoadCredentialEncrypted SetCredentialEncrypted;
     @Exec Applied Append (Raw): LoadCredential SetCredential ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
@@ -256,8 +256,7 @@ rows! {
     @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
-    @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
-        UserNamespacePath;
+    @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity UserNamespacePath;
     @Exec Acted Last (Text): SELinuxContext AppArmorProfile SmackProcessLabel;
     @Exec Applied Last (Raw): NetworkNamespacePath IPCNamespacePath;
     @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;

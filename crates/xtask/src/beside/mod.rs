@@ -27,6 +27,9 @@ use differences::Differences;
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
 
+/// The program of ours that opens sessions of PAM.
+const PAM: &str = "warren-pam";
+
 /// A case takes no longer than this; seconds.
 const CASE_MAX: &str = "90";
 
@@ -111,7 +114,9 @@ fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
 
 fn build() -> Result<()> {
     crate::command::cargo(&["build", "--workspace", "--bins"])?;
-    lab::copy_programs(SHARED, &crate::command::root().join("target/debug"))?;
+    let programs = crate::command::root().join("target/debug");
+    lab::copy_programs(SHARED, &programs)?;
+    fs::copy(programs.join(PAM), lab::shared(SHARED)?.join(PAM)).context(PAM)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What pure crates may not name: files, sockets, clocks, threads, locks, the terminal.
+//! What pure crates may not name: files, sockets, clocks, threads, locks, the terminal; and what one crate alone may.
 //! Must not: look at tests, or at dependencies (`purity` does).
 //! Runs on the main thread of xtask.
 
@@ -61,20 +61,37 @@ const ALLOWED: &[Allowed] = &[
     Allowed { file: "sim/systemd.rs", what: &[] },
 ];
 
-/// What a pure crate names and must not.
+/// What only one crate may name, and which: modules of PAM are code of others, and run in a program that is for that.
+const RESERVED: [(&str, &str); 1] = [("warren_sys::pam", "pam")];
+
+/// What a crate names and must not.
 pub fn faults(folder: &str, source: &Source) -> Vec<String> {
-    if !PURE.contains(&folder) {
-        return Vec::new();
-    }
+    let fault = |name: &Name| {
+        let path = &name.path;
+        match reserved(path) {
+            Some((reserved, of)) if of != folder => {
+                Some(format!("only crates/{of} may name {reserved}"))
+            }
+            _ if !PURE.contains(&folder) => None,
+            _ => {
+                let impure = impure(path)?;
+                let is_fault = !is_allowed(folder, name, &impure);
+                is_fault.then(|| format!("a pure crate names {path}"))
+            }
+        }
+    };
+    let place = |name: &Name| format!("crates/{folder}/src/{}:{}", name.file, name.line);
     let names = source.names.iter();
-    let impure = names.filter_map(|name| Some((name, impure(&name.path)?)));
-    let stray = impure.filter(|(name, impure)| !is_allowed(folder, name, impure));
-    stray
-        .map(|(name, _)| {
-            let (file, line, path) = (&name.file, name.line, &name.path);
-            format!("crates/{folder}/src/{file}:{line}: a pure crate names {path}")
-        })
-        .collect()
+    names.filter_map(|name| Some(format!("{}: {}", place(name), fault(name)?))).collect()
+}
+
+/// The line of `RESERVED` that a path falls under.
+fn reserved(path: &str) -> Option<(&'static str, &'static str)> {
+    RESERVED.iter().copied().find(|(line, _)| is_below(path, line))
+}
+
+fn is_below(path: &str, line: &str) -> bool {
+    path.strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The line of `IMPURE` that a path falls under. `std::*` would hide all of them.
@@ -83,13 +100,10 @@ fn impure(path: &str) -> Option<&'static str> {
     if path == "std" {
         return Some("std");
     }
-    let is_below = |line: &str| {
-        path.strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-    };
-    if HARMLESS.iter().any(|line| is_below(line)) {
+    if HARMLESS.iter().any(|line| is_below(&path, line)) {
         return None;
     }
-    IMPURE.iter().copied().find(|line| is_below(line))
+    IMPURE.iter().copied().find(|line| is_below(&path, line))
 }
 
 fn is_allowed(folder: &str, name: &Name, impure: &&str) -> bool {

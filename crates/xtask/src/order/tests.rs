@@ -175,3 +175,22 @@ fn pure_crates_name_nothing_impure() {
         assert!(names::faults("manager", &source).is_empty());
     }
 }
+
+#[test]
+fn one_crate_alone_opens_sessions_of_pam() {
+    for code in [
+        "use warren_sys::pam;",
+        "use warren_sys::{child, pam::Session};",
+        "fn f() { warren_sys::pam::f() }",
+    ] {
+        let source = crate_of(&format!("--- lib.rs\n{code}\n"));
+        for folder in ["manager", "init", "core"] {
+            let fault =
+                format!("crates/{folder}/src/lib.rs:1: only crates/pam may name warren_sys::pam");
+            assert!(names::faults(folder, &source).contains(&fault), "{code}");
+        }
+        assert!(names::faults("pam", &source).is_empty());
+    }
+    let other = crate_of("--- lib.rs\nuse warren_sys::pamphlet; use warren_sys::passwd;\n");
+    assert!(names::faults("manager", &other).is_empty());
+}

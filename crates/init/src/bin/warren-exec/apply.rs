@@ -4,22 +4,25 @@
 //! lock, drops nothing. The order: what needs privileges first, then the user switch, then
 //! what must see the new user (the working directory), then the fds, then exec.
 
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use warren_sys::errno::{ECANCELED, EDQUOT, ENOSPC, ENOSYS, EPERM};
 use warren_sys::signal::SIGPIPE;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::Birth;
-use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
+use warren_init::protocol::exec::{ExecSpec, Keyring, LOG_STREAMS, TtyMode};
+use warren_init::protocol::session::CONTINUATION_FD;
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
-use warren_sys::{Error, child};
+use warren_sys::{Error, child, utmp};
 
-use crate::prepare::Prepared;
-use crate::stdio::{Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
+use crate::fds::OWN_FDS_FROM;
+use crate::prepare::{Part, Prepared};
+use crate::stdio::{LOG_FLAGS, Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
 
-/// UMask= where it is not set.
-const UMASK: u32 = 0o022;
+/// Files that are made, before UMask=.
+const FILE_MODE: u32 = 0o666;
 
 /// The step that failed, and how.
 pub struct Failure {
@@ -49,19 +52,79 @@ fn failure(step: ExecStep, error: &Error) -> Failure {
     Failure { step, errno: error.errno, call: error.call }
 }
 
+/// What a process does on the way to its program, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Dispositions and mask of signals.
+    Signals,
+    /// A session and a process group of its own.
+    Leader,
+    /// Standard input, output and error.
+    Streams,
+    /// Records of logins.
+    Records,
+    /// Mounts and namespaces.
+    View,
+    /// Priorities, processors, memory.
+    Scheduling,
+    /// Resource limits.
+    Limits,
+    /// The file mode creation mask.
+    Mask,
+    /// Keyring and groups, which a session of PAM may change.
+    Login,
+    /// The fds that the session's program gets.
+    HandOver,
+    /// Root directory, capabilities, the user.
+    Privileges,
+    /// The working directory.
+    Directory,
+    /// The fds that are passed.
+    Fds,
+    /// The helper is told that what follows may forbid to tell it anything.
+    Report,
+    /// The filter of system calls.
+    Filter,
+}
+
+/// The order. Limits come after what is opened for the process's own view, as they are the unit's; but before a
+/// session of PAM, whose modules have the last word about them, and that view comes after that.
+fn order(part: Part) -> &'static [Phase] {
+    use Phase::*;
+    match part {
+        Part::Whole => &[
+            Signals, Leader, Streams, Records, View, Scheduling, Limits, Mask, Privileges,
+            Directory, Fds, Filter,
+        ],
+        Part::BeforeSession => {
+            &[Signals, Leader, Streams, Records, Scheduling, Limits, Mask, Login, HandOver]
+        }
+        // What is made for the view has stated modes; the mask is set again after it.
+        Part::InSession => &[View, Mask, Privileges, Directory, Fds, Report, Filter],
+    }
+}
+
 /// Applies everything and execs. Returns only when a step failed. `enter`: the cgroup to move
-/// to, when the process could not be born in it. `birth` is told how far we are.
+/// to, when the process could not be born in it. `birth` is told how far we are, `report` that
+/// [`Phase::Report`] has come.
 pub fn apply_and_exec(
     prepared: &mut Prepared,
     enter: Option<BorrowedFd<'_>>,
     birth: &Birth,
+    report: &mut dyn FnMut(&Prepared),
 ) -> Failure {
     let pid = child::own_pid();
-    if !birth.made(pid) {
+    if prepared.part != Part::InSession && !birth.made(pid) {
         return UNWANTED;
     }
-    if let Err(failure) = apply(prepared, enter) {
+    if let Err(failure) = apply(prepared, enter, report) {
         return failure;
+    }
+    if prepared.part == Part::BeforeSession {
+        return failure(
+            ExecStep::Pam,
+            &child::exec(&prepared.program, &prepared.argv, &prepared.env),
+        );
     }
     prepared.env.set_pid(pid);
     if !birth.executes(pid) {
@@ -72,29 +135,76 @@ pub fn apply_and_exec(
     failure(ExecStep::Exec, &error)
 }
 
-fn apply(prepared: &mut Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+fn apply(
+    prepared: &mut Prepared,
+    enter: Option<BorrowedFd<'_>>,
+    report: &mut dyn FnMut(&Prepared),
+) -> Result<(), Failure> {
     if let Some(group) = enter {
         child::enter_cgroup(group).at(ExecStep::Cgroup)?;
     }
-    signals(&prepared.spec)?;
-    if !prepared.spec.keep_session {
-        child::new_session().at(ExecStep::Setsid)?;
+    order(prepared.part).iter().try_for_each(|phase| match phase {
+        Phase::Signals => signals(&prepared.spec),
+        Phase::Leader if prepared.spec.keep_session => Ok(()),
+        Phase::Leader => child::new_session().at(ExecStep::Setsid),
+        Phase::Streams => standard_fds(prepared),
+        Phase::Records => {
+            records(prepared);
+            Ok(())
+        }
+        Phase::View => own_view(prepared),
+        Phase::Scheduling => scheduling(prepared),
+        Phase::Limits => limits(&prepared.spec),
+        Phase::Mask => {
+            child::set_umask(prepared.umask);
+            Ok(())
+        }
+        Phase::Login => login(prepared),
+        Phase::HandOver => hand_over(prepared),
+        Phase::Privileges => privileges(prepared),
+        Phase::Directory => change_directory(prepared),
+        Phase::Fds => install_fds(&prepared.listen),
+        Phase::Report => {
+            report(prepared);
+            Ok(())
+        }
+        // Last: it may forbid what the steps before it call.
+        Phase::Filter => match &prepared.filter {
+            Some(filter) => child::attach_filter(filter).at(ExecStep::SystemCallFilter),
+            None => Ok(()),
+        },
+    })
+}
+
+/// What a session of PAM begins with and may change.
+fn login(prepared: &Prepared) -> Result<(), Failure> {
+    if prepared.spec.keyring != Keyring::Inherit {
+        let identity = &prepared.identity;
+        let (uid, gid) = (identity.uid.unwrap_or(0), identity.gid.unwrap_or(0));
+        let made = child::new_session_keyring(false);
+        keyring(made.and_then(|()| child::give_session_keyring(uid, gid))).at(ExecStep::Keyring)?;
     }
-    standard_fds(prepared)?;
-    // Before the limits: they are the unit's, and what is opened here is not.
-    own_view(prepared)?;
-    let spec = &prepared.spec;
-    scheduling(prepared)?;
-    limits(spec)?;
-    child::set_umask(spec.umask.unwrap_or(UMASK));
-    privileges(prepared)?;
-    change_directory(prepared)?;
-    install_fds(&prepared.listen)?;
-    // Last: it may forbid what the steps before it call.
-    match &prepared.filter {
-        Some(filter) => child::attach_filter(filter).at(ExecStep::SystemCallFilter),
-        None => Ok(()),
+    groups(prepared)
+}
+
+/// As with systemd, who starts does so whatever becomes of the records: files that are not there are not kept.
+fn records(prepared: &Prepared) {
+    let Some(records) = &prepared.records else { return };
+    let entry = records.entry(child::own_pid());
+    for kind in records.kinds {
+        let _ = utmp::begin(utmp::Files::OWN, *kind, &entry);
     }
+}
+
+/// Has the session's program inherit what it needs.
+fn hand_over(prepared: &Prepared) -> Result<(), Failure> {
+    let Some(opening) = &prepared.opening else { return Ok(()) };
+    // What was opened on the way to the standard streams.
+    child::close_on_exec_between(CONTINUATION_FD, OWN_FDS_FROM - 1);
+    for &number in &opening.inherited {
+        child::install_fd(number, number).at(ExecStep::Fds)?;
+    }
+    child::install_fd(opening.continuation.as_raw_fd(), CONTINUATION_FD).at(ExecStep::Fds)
 }
 
 /// Mounts and namespaces of its own.
@@ -155,23 +265,19 @@ fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
 }
 
 fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<(), Error> {
-    const FILE_MODE: u32 = 0o666;
-    // What services say is for root and its group.
-    const LOG_UMASK: u32 = 0o027;
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
-        Source::Open { path, flags, is_ours } => {
-            let umask = if *is_ours { Some(LOG_UMASK) } else { prepared.spec.umask };
-            child::set_umask(umask.unwrap_or(UMASK));
-            let opened = match child::open_or_connect(path, *flags, FILE_MODE) {
-                // Where there is no room for a file of ours, its output is lost and not the service.
-                Err(error) if *is_ours && matches!(error.errno, ENOSPC | EDQUOT) => {
-                    child::open_raw(c"/dev/null", TTY_OUTPUT_FLAGS, 0)
-                }
-                opened => opened,
-            };
-            place(opened?, number)
+        Source::Open { path, flags, is_ours: false } => {
+            child::set_umask(prepared.umask);
+            place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
+        }
+        Source::Open { path, flags, is_ours: true } => log_file(path, *flags, number),
+        Source::Journal { fd, header, file } => {
+            match child::connect_stream(*fd, LOG_STREAMS, header) {
+                Ok(()) => child::install_fd(*fd, number),
+                Err(_) => log_file(file, LOG_FLAGS, number),
+            }
         }
         Source::Tty { path, take } => {
             let flags = if number == 0 { TTY_FLAGS } else { TTY_OUTPUT_FLAGS };
@@ -186,6 +292,20 @@ fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<()
             Ok(())
         }
     }
+}
+
+/// A file of ours. Where there is no room for it, its output is lost and not the service.
+fn log_file(path: &CStr, flags: i32, number: RawFd) -> Result<(), Error> {
+    // What services say is for root and its group.
+    const LOG_UMASK: u32 = 0o027;
+    child::set_umask(LOG_UMASK);
+    let opened = match child::open_or_connect(path, flags, FILE_MODE) {
+        Err(error) if matches!(error.errno, ENOSPC | EDQUOT) => {
+            child::open_raw(c"/dev/null", TTY_OUTPUT_FLAGS, 0)
+        }
+        opened => opened,
+    };
+    place(opened?, number)
 }
 
 /// Moves a freshly opened fd to its number. The old number is closed with the others later.
@@ -265,9 +385,16 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
         }
     }
     switch_user(prepared)?;
-    if spec.keyring != Keyring::Inherit {
-        let shared = spec.keyring == Keyring::Shared;
-        keyring(child::new_session_keyring(shared)).at(ExecStep::Keyring)?;
+    let is_shared = spec.keyring == Keyring::Shared;
+    match prepared.part {
+        // The session has one.
+        Part::InSession if is_shared => {
+            keyring(child::link_user_keyring()).at(ExecStep::Keyring)?;
+        }
+        Part::Whole if spec.keyring != Keyring::Inherit => {
+            keyring(child::new_session_keyring(is_shared)).at(ExecStep::Keyring)?;
+        }
+        _ => {}
     }
     if spec.ambient_capabilities != 0 {
         child::raise_ambient(spec.ambient_capabilities).at(ExecStep::Capabilities)?;
@@ -287,9 +414,10 @@ fn keyring(result: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-/// Supplementary groups.
+/// Supplementary groups. Those of a session stay, with what its modules have added.
 fn groups(prepared: &Prepared) -> Result<(), Failure> {
     match &prepared.identity.groups {
+        Some(_) if prepared.part == Part::InSession => Ok(()),
         Some(groups) if !prepared.already_is_user => child::set_groups(groups).at(ExecStep::Group),
         _ => Ok(()),
     }
@@ -336,4 +464,26 @@ fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
     // Not before: who hears of the helper's socket hears when we are the program.
     child::close_on_exec_from(next);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_moves_the_view_alone() {
+        let only_with = [Phase::Login, Phase::HandOver, Phase::Report];
+        let mut with: Vec<Phase> = [order(Part::BeforeSession), order(Part::InSession)].concat();
+        with.retain(|phase| !only_with.contains(phase) && *phase != Phase::View);
+        // Once for the files that modules make, once for the program.
+        with.dedup();
+        let mut without = order(Part::Whole).to_vec();
+        without.retain(|phase| *phase != Phase::View);
+        assert_eq!(with, without);
+        let at = |part, phase| order(part).iter().position(|p| *p == phase);
+        assert_eq!(at(Part::InSession, Phase::View), Some(0));
+        assert!(at(Part::Whole, Phase::View) < at(Part::Whole, Phase::Limits));
+        assert_eq!(order(Part::Whole).last(), Some(&Phase::Filter));
+        assert_eq!(order(Part::InSession).last(), Some(&Phase::Filter));
+    }
 }

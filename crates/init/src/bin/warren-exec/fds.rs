@@ -48,6 +48,25 @@ impl FdTable {
         Ok(FdTable { fds, base, _socket })
     }
 
+    /// The fds that this process was started with, under numbers that are not in the way already.
+    pub fn inherited(numbers: &[RawFd]) -> Result<FdTable, SpawnError> {
+        let adopt = |&number: &RawFd| fdpass::adopt_inherited(number);
+        let fds = numbers.iter().map(adopt).collect::<Result<Vec<_>, _>>();
+        let fds = fds.map_err(|e| wrong(ExecStep::Fds, &e))?;
+        let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
+        Ok(FdTable { fds, base: base.max(OWN_FDS_FROM), _socket: None })
+    }
+
+    /// The numbers of all of them.
+    pub fn numbers(&self) -> Vec<RawFd> {
+        self.fds.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// A copy of any fd under a number that is not in the way.
+    pub fn out_of_the_way(&self, fd: impl AsFd) -> Result<OwnedFd, SpawnError> {
+        fdpass::duplicate(fd, self.base).map_err(|e| wrong(ExecStep::Fds, &e))
+    }
+
     /// Whether so many can be passed below the numbers of ours.
     pub fn has_room_for(&self, passed: usize) -> bool {
         passed + FIRST_PASSED <= self.base as usize

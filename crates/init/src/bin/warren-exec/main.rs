@@ -20,6 +20,7 @@ mod numa;
 mod prepare;
 mod request;
 mod serve;
+mod session;
 mod stdio;
 mod view;
 
@@ -33,6 +34,7 @@ Usage: warren-exec --socket=FD [--cgroup-root=FD]   (started by warren-init)
 
   --socket=FD       where requests come from
   --cgroup-root=FD  root of the cgroup tree
+  --continue=FD     what is left of a spawn, for the process that has opened its session
   --version         print the version
   --help            this text
 ";
@@ -47,6 +49,17 @@ fn main() {
     if asks("--version", "-V") {
         print!("{}", usage::version("warren-exec"));
         return;
+    }
+    if let [word] = &words[..]
+        && let Some(fd) = word.strip_prefix("--continue=")
+    {
+        match own(fd) {
+            Ok(fd) => session::go_on(fd),
+            Err(fault) => {
+                eprint!("{}", usage::refusal(&fault, HELP));
+                std::process::exit(usage::EXIT_USAGE.into())
+            }
+        }
     }
     let status = match arguments(words.into_iter()) {
         Ok(arguments) => serve::run(arguments),

@@ -11,8 +11,9 @@ use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, Missing, SpawnError,
     StdInput, StdOutput,
 };
-use warren_sys::child::{CpuSet, ExecStrings, SystemCallFilter};
+use warren_sys::child::{self, CpuSet, ExecStrings, SystemCallFilter};
 use warren_sys::tree::{self, Existing, Owner};
+use warren_sys::utmp::{self, Kind};
 use warren_sys::{cgroup, file, process, terminal};
 
 use crate::fault::{c_string, failed, wrong};
@@ -21,11 +22,25 @@ use crate::identity::{Identity, Users};
 use crate::labels::{self, OwnLabel};
 use crate::namespaces::{self, Entered};
 use crate::numa::{self, MemoryPolicy};
+use crate::session::{self, Opening};
 use crate::stdio::{self, Source};
 use crate::view::{self, OwnMounts};
 
+/// Which part of a spawn is done by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// What comes before the session, whose program is executed then.
+    BeforeSession,
+    /// The rest, in the session.
+    InSession,
+}
+
 /// A spec made ready to be applied by system calls alone.
 pub struct Prepared {
+    /// The part of it that this process does.
+    pub part: Part,
     /// What is applied as it is.
     pub spec: ExecSpec,
     /// The program's path, inside the root directory if there is one.
@@ -37,7 +52,13 @@ pub struct Prepared {
     /// The cgroup's directory.
     pub cgroup: Option<OwnedFd>,
     /// The request's fds, all above the numbers that are installed; held open until exec.
-    _fds: FdTable,
+    pub fds: FdTable,
+    /// What the session's program gets of us, before the session.
+    pub opening: Option<Opening>,
+    /// UMask=, or what the session has made of it.
+    pub umask: u32,
+    /// What is written down of it as a login.
+    pub records: Option<Records>,
     /// Fds that become 3, 4, 5, ...
     pub listen: Vec<RawFd>,
     /// Standard input, output, error.
@@ -66,6 +87,38 @@ pub struct Prepared {
     pub missing: Missing,
 }
 
+/// Records of a process as a login (`UtmpIdentifier=`).
+pub struct Records {
+    /// Those of them that are written, in order.
+    pub kinds: &'static [Kind],
+    id: String,
+    line: String,
+    user: String,
+}
+
+impl Records {
+    fn of(spec: &ExecSpec, identity: &Identity) -> Option<Records> {
+        const ALL: &[Kind] = &[Kind::Init, Kind::Login, Kind::User];
+        let record = spec.login_record.as_ref()?;
+        let user = identity.user.as_ref().filter(|_| spec.user.is_some());
+        Some(Records {
+            kinds: &ALL[..=record.until as usize],
+            id: record.id.clone(),
+            line: utmp::line_of(&spec.tty_path).to_owned(),
+            user: user.map_or_else(|| "root".to_owned(), |user| user.name.clone()),
+        })
+    }
+
+    /// That of a process.
+    pub fn entry(&self, pid: i32) -> utmp::Entry<'_> {
+        let (id, line, user) = (self.id.as_bytes(), self.line.as_bytes(), self.user.as_bytes());
+        utmp::Entry { pid, id, line, user }
+    }
+}
+
+/// UMask= where it is not set.
+const UMASK: u32 = 0o022;
+
 /// The user without any rights.
 const NOBODY: u32 = 65534;
 
@@ -81,39 +134,148 @@ pub fn prepare(
 ) -> Result<Prepared, SpawnError> {
     refuse_unknown(&spec)?;
     let fds = FdTable::new(fds, socket)?;
-    let cgroup = group(&spec, &fds, cgroup_root)?;
-    let identity = users.identity(&spec)?;
-    delegate(&spec, &identity, cgroup_root)?;
-    for set in &spec.directories {
-        make_directories(set, &identity, goes_on)?;
+    let umask = spec.umask.unwrap_or(UMASK);
+    if spec.session.is_some() {
+        return before_session(spec, fds, cgroup_root, users, goes_on);
     }
-    clear_terminal(&spec);
-    let entered = namespaces::prepare(&spec, &fds, &identity)?;
-    let (labels, labels_missing) = labels::prepare(&spec)?;
-    let mounts = view::prepare(&spec, &identity)?;
-    let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
-    let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
+    let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
+    let env = block(&spec, environment(&spec, &identity))?;
+    let own = own_environment(&spec, &fds, &identity)?;
     Ok(Prepared {
+        part: Part::Whole,
+        records: Records::of(&spec, &identity),
+        opening: None,
+        umask,
         program: program(&spec)?,
         argv: arguments(&spec, &identity)?,
-        env: environment(&spec, &identity)?,
+        env,
         cgroup,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
-        mounts,
-        root,
+        mounts: own.mounts,
+        root: own.root,
         directory: working_directory(&spec, &identity)?,
         already_is_user: is_ours(&spec, &identity),
         cpus: processors(&spec).as_deref().map(CpuSet::new),
         memory: numa::policy(&spec)?,
-        labels,
+        labels: own.labels,
         filter: filter(&spec)?,
-        missing: Missing { labels: labels_missing, ..entered.missing },
-        entered,
+        missing: own.missing,
+        entered: own.entered,
         identity,
-        _fds: fds,
+        fds,
         spec,
     })
+}
+
+/// The same up to the session, whose program is made ready later ([`Opening`]).
+fn before_session(
+    spec: ExecSpec,
+    fds: FdTable,
+    cgroup_root: Option<BorrowedFd<'_>>,
+    users: &mut Users,
+    goes_on: &dyn Fn(),
+) -> Result<Prepared, SpawnError> {
+    let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
+    Ok(Prepared {
+        part: Part::BeforeSession,
+        records: Records::of(&spec, &identity),
+        opening: None,
+        umask: spec.umask.unwrap_or(UMASK),
+        program: c"/".to_owned(),
+        argv: ExecStrings::default(),
+        env: ExecStrings::default(),
+        cgroup,
+        listen: Vec::new(),
+        stdio: stdio::plan(&spec, &fds)?,
+        mounts: None,
+        root: None,
+        directory: c"/".to_owned(),
+        already_is_user: is_ours(&spec, &identity),
+        cpus: processors(&spec).as_deref().map(CpuSet::new),
+        memory: numa::policy(&spec)?,
+        labels: Vec::new(),
+        filter: None,
+        missing: Missing::default(),
+        entered: Entered::default(),
+        identity,
+        fds,
+        spec,
+    })
+}
+
+/// The rest, in the session, whose environment is `env`.
+pub fn in_session(
+    spec: ExecSpec,
+    fds: FdTable,
+    env: Vec<String>,
+    users: &mut Users,
+) -> Result<Prepared, SpawnError> {
+    let identity = users.identity(&spec)?;
+    let env = block(&spec, session::environment(&spec, env))?;
+    let own = own_environment(&spec, &fds, &identity)?;
+    Ok(Prepared {
+        part: Part::InSession,
+        records: None,
+        opening: None,
+        umask: child::own_umask(),
+        program: program(&spec)?,
+        argv: arguments(&spec, &identity)?,
+        env,
+        cgroup: None,
+        listen: listen(&spec, &fds)?,
+        stdio: stdio::plan(&spec, &fds)?,
+        mounts: own.mounts,
+        root: own.root,
+        directory: working_directory(&spec, &identity)?,
+        already_is_user: is_ours(&spec, &identity),
+        cpus: None,
+        memory: None,
+        labels: own.labels,
+        filter: filter(&spec)?,
+        missing: own.missing,
+        entered: own.entered,
+        identity,
+        fds,
+        spec,
+    })
+}
+
+/// What is the same for all processes of the host: the cgroup, users, directories, the terminal.
+fn of_host(
+    spec: &ExecSpec,
+    fds: &FdTable,
+    cgroup_root: Option<BorrowedFd<'_>>,
+    users: &mut Users,
+    goes_on: &dyn Fn(),
+) -> Result<(Option<OwnedFd>, Identity), SpawnError> {
+    let cgroup = group(spec, fds, cgroup_root)?;
+    let identity = users.identity(spec)?;
+    delegate(spec, &identity, cgroup_root)?;
+    for set in &spec.directories {
+        make_directories(set, &identity, goes_on)?;
+    }
+    clear_terminal(spec);
+    Ok((cgroup, identity))
+}
+
+/// What a process has for itself.
+struct Own {
+    entered: Entered,
+    labels: Vec<OwnLabel>,
+    mounts: Option<OwnMounts>,
+    root: Option<CString>,
+    missing: Missing,
+}
+
+fn own_environment(spec: &ExecSpec, fds: &FdTable, identity: &Identity) -> Result<Own, SpawnError> {
+    let entered = namespaces::prepare(spec, fds, identity)?;
+    let (labels, labels_missing) = labels::prepare(spec)?;
+    let mounts = view::prepare(spec, identity)?;
+    let root = spec.root_directory.as_deref().filter(|_| mounts.is_none());
+    let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
+    let missing = Missing { labels: labels_missing, ..entered.missing };
+    Ok(Own { entered, labels, mounts, root, missing })
 }
 
 fn processors(spec: &ExecSpec) -> Option<Vec<u16>> {
@@ -250,26 +412,25 @@ fn with_login_variables<'a>(
     Some(Cow::Owned(parts.map(part).collect()))
 }
 
-fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, SpawnError> {
-    let mut env = ExecStrings::with_capacity(spec.env.len() + 12);
-    let mut push = |text: &str| env.push(text).map_err(|e| wrong(ExecStep::Exec, &e));
-    for (name, value) in login_variables(spec, identity) {
+/// The environment, but for what has the number of the process in it.
+pub fn environment(spec: &ExecSpec, identity: &Identity) -> Vec<String> {
+    let is_given = |name: &str| {
         let given = |e: &String| e.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
-        if !spec.env.iter().any(given) {
-            push(&format!("{name}={value}"))?;
-        }
+        spec.env.iter().any(given)
+    };
+    let login = login_variables(spec, identity).into_iter().filter(|(name, _)| !is_given(name));
+    let login = login.map(|(name, value)| format!("{name}={value}"));
+    login.chain(spec.env.iter().cloned()).collect()
+}
+
+/// The environment as the program gets it.
+fn block(spec: &ExecSpec, variables: Vec<String>) -> Result<ExecStrings, SpawnError> {
+    let mut env = ExecStrings::with_capacity(variables.len() + 3);
+    for variable in &variables {
+        env.push(variable).map_err(|e| wrong(ExecStep::Exec, &e))?;
     }
-    for entry in &spec.env {
-        push(entry)?;
-    }
-    for (wanted, prefix) in [
-        (spec.set_listen_pid, "LISTEN_PID="),
-        (spec.set_exec_pid, "SYSTEMD_EXEC_PID="),
-        (spec.set_watchdog_pid, "WATCHDOG_PID="),
-    ] {
-        if wanted {
-            env.push_with_pid(prefix).map_err(|e| wrong(ExecStep::Exec, &e))?;
-        }
+    for prefix in spec.pid_variables() {
+        env.push_with_pid(prefix).map_err(|e| wrong(ExecStep::Exec, &e))?;
     }
     env.finish();
     Ok(env)
@@ -375,6 +536,7 @@ impl Prepared {
                 self.mounts.as_ref().map(OwnMounts::describe).unwrap_or_default()
             }
             ExecStep::Chroot => self.spec.root_directory.clone().unwrap_or_default(),
+            ExecStep::Pam => self.program.to_string_lossy().into_owned(),
             ExecStep::User => self.spec.user.clone().unwrap_or_default(),
             ExecStep::Stdin => match &self.spec.stdin {
                 StdInput::File(path) => path.clone(),
@@ -394,7 +556,8 @@ fn output_text(output: &StdOutput) -> String {
         StdOutput::File(path)
         | StdOutput::Append(path)
         | StdOutput::Truncate(path)
-        | StdOutput::Log(path) => path.clone(),
+        | StdOutput::Log(path)
+        | StdOutput::Journal { file: path, .. } => path.clone(),
         other => format!("{other:?}"),
     }
 }

@@ -17,6 +17,7 @@ use crate::fds::OWN_FDS_FROM;
 use crate::identity::Users;
 use crate::prepare::{Prepared, prepare};
 use crate::request::{self, Incoming};
+use crate::session;
 
 /// What lasts from request to request.
 struct Helper {
@@ -108,7 +109,16 @@ impl Helper {
         let prepared = prepare(*request.exec, fds, socket, root, &mut self.users, &goes_on);
         let made = prepared.and_then(|mut prepared| {
             self.birth.begin(id);
-            make(&mut prepared, &mut self.stack, &self.birth)
+            let waits = session::begin(&mut prepared, socket, &self.birth, self.birth_fd.as_fd())?;
+            let (spawned, pidfd) = make(&mut prepared, &mut self.stack, &self.birth)?;
+            match waits {
+                None => Ok((spawned, pidfd)),
+                Some(waits) => {
+                    drop(prepared);
+                    let missing = waits.until_program(spawned.pid, pidfd.as_fd())?;
+                    Ok((Spawned { missing, ..spawned }, pidfd))
+                }
+            }
         });
         let (result, pidfd) = match made {
             Ok((spawned, pidfd)) => (Ok(spawned), Some(pidfd)),
@@ -163,7 +173,7 @@ fn make(
     let mut body = |newborn: clone::Newborn| {
         moved = !newborn.in_cgroup && cgroup.is_some();
         let place = cgroup.filter(|_| moved);
-        let failed = apply::apply_and_exec(prepared, place, announced);
+        let failed = apply::apply_and_exec(prepared, place, announced, &mut |_| {});
         let code = failed.step.exit_code();
         failure = Some(failed);
         code

@@ -26,9 +26,14 @@ pub enum Source {
     Open { path: CString, flags: i32, is_ours: bool },
     /// Open this terminal; make it the controlling one when `take` says how.
     Tty { path: CString, take: Option<TtyMode> },
+    /// Connect this fd to the log daemon and say the header; where that cannot be, open the file.
+    Journal { fd: RawFd, header: Vec<u8>, file: CString },
     /// The same as a lower standard fd.
     Same(RawFd),
 }
+
+/// How a log file of the manager's own is opened.
+pub const LOG_FLAGS: i32 = O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY;
 
 /// The three of them, in the order in which they are set up.
 pub fn plan(spec: &ExecSpec, fds: &FdTable) -> Result<[Source; 3], SpawnError> {
@@ -77,13 +82,15 @@ fn output(
         StdOutput::Append(path) => open(path, O_WRONLY | O_CREAT | O_APPEND, step),
         StdOutput::Truncate(path) => open(path, O_WRONLY | O_CREAT | O_TRUNC, step),
         StdOutput::Tty => tty(spec, None, step),
+        StdOutput::Journal { .. } if number == 2 && *kind == spec.stdout => Ok(Source::Same(1)),
+        StdOutput::Journal { fd, header, file } => Ok(Source::Journal {
+            fd: fds.number(*fd, step)?,
+            header: header.clone().into_bytes(),
+            file: c_string(file, step)?,
+        }),
         StdOutput::Log(path) => {
             let path = c_string(path, step)?;
-            Ok(Source::Open {
-                path,
-                flags: O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY,
-                is_ours: true,
-            })
+            Ok(Source::Open { path, flags: LOG_FLAGS, is_ours: true })
         }
     }
 }
@@ -120,6 +127,7 @@ mod tests {
             Source::Open { path, flags, .. } => format!("{}:{flags:o}", path.to_string_lossy()),
             Source::Tty { path, take } => format!("{}:{take:?}", path.to_string_lossy()),
             Source::Same(fd) => format!("={fd}"),
+            Source::Journal { fd, .. } => format!("journal{fd}"),
         };
         assert_eq!(plan.iter().map(text).collect::<Vec<_>>().join(" "), expected);
     }

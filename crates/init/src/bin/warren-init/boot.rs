@@ -191,6 +191,13 @@ fn open_tree(root: Option<&Path>) -> Result<Option<Tree>, Error> {
     let _ = tree.remove(OWN_GROUP);
     tree.make(OWN_GROUP)?;
     tree.attach(OWN_GROUP, 0)?;
+    // What was left with this process before it was this program: the keeper of its session of PAM.
+    let own = child::own_pid();
+    for pid in tree.procs("").unwrap_or_default() {
+        if process::parent(pid).is_ok_and(|parent| parent == own) {
+            tree.attach(OWN_GROUP, pid)?;
+        }
+    }
     Ok(Some(tree))
 }
 

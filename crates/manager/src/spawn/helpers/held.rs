@@ -13,8 +13,11 @@ use warren_sys::signal::SIGKILL;
 use warren_core::model::ids::EffectId;
 use warren_sys::{process, time};
 
-/// Name of the helpers' program, which a process runs before it is its own.
-const HELPER_NAME: &str = "warren-exec";
+/// Names of the programs that a process runs before it is its own: the helpers', and the one that opens sessions.
+const HELPER_NAMES: [&str; 2] = ["warren-exec", SESSION_NAME];
+
+/// The program that opens a session of PAM.
+const SESSION_NAME: &str = "warren-pam";
 
 /// Processes that are looked after at most; with more, no helper is replaced. Two descriptors each.
 pub const HELD_MAX: usize = 1024;
@@ -126,9 +129,18 @@ impl Held {
     }
 }
 
-/// Whether it runs the helpers' program.
+/// Whether it runs a program on the way to its own.
 pub fn is_helper(pid: i32) -> bool {
+    HELPER_NAMES.contains(&&*program_name(pid))
+}
+
+/// Whether it is opening a session of PAM.
+pub fn opens_session(pid: i32) -> bool {
+    program_name(pid) == SESSION_NAME
+}
+
+fn program_name(pid: i32) -> String {
     let program = process::program(pid).unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    name.strip_suffix(" (deleted)").unwrap_or(name) == HELPER_NAME
+    name.strip_suffix(" (deleted)").unwrap_or(name).to_owned()
 }

@@ -225,9 +225,25 @@ fn what_would_run_in_another_place_is_refused() {
         spec.required_features
     };
     assert_eq!(refused("RootImage=/none.raw"), ["RootImage="]);
-    assert_eq!(refused("PAMName=login"), ["PAMName="]);
+    assert_eq!(refused("PAMName=login"), [""; 0]);
     assert_eq!(refused("LoadCredentialEncrypted=a:/b"), ["LoadCredentialEncrypted="]);
     assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes"), [""; 0]);
+}
+
+#[test]
+fn a_session_is_opened_for_users_of_the_systems_manager() {
+    let session = |lines: &str, list, scope| {
+        asked(lines, list, &[], &[], scope).expect("a request").session.unwrap_or_default()
+    };
+    let (start, system) = (CommandList::Start, Scope::System);
+    assert_eq!(session("PAMName=login\nUser=daemon", start, system), "login");
+    assert_eq!(session("PAMName=login\nUser=root", start, system), "login");
+    assert_eq!(session("PAMName=%N\nUser=daemon", start, system), "a");
+    assert_eq!(session("PAMName=login", start, system), "");
+    assert_eq!(session("User=daemon", start, system), "");
+    assert_eq!(session("PAMName=login\nUser=daemon", start, Scope::User), "");
+    let spared = "PAMName=login\nUser=daemon\nPermissionsStartOnly=yes";
+    assert_eq!(session(spared, CommandList::StartPre, system), "");
 }
 
 #[test]
