@@ -3,6 +3,7 @@
 //! Everything here may be called from the bus's thread at any time. The accessors must not wait
 //! for the manager's loop; they read snapshots, or files of the kernel for one unit.
 
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -226,8 +227,21 @@ pub enum Call {
     SetProperty(ManagerSetting),
 }
 
-/// Units that a client makes while the manager runs.
+/// Where a process of a unit has a file descriptor that a client sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Standard input.
+    Input,
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+    /// Among those of sd_listen_fds(3), under this name.
+    Listed(String),
+}
+
+/// Units that a client makes while the manager runs.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Transient {
     /// The unit that is started.
     pub unit: UnitName,
@@ -239,6 +253,10 @@ pub struct Transient {
     pub pids: Vec<u32>,
     /// Units that are made beside it, such as the service of a timer, and their files.
     pub auxiliary: Vec<(UnitName, String)>,
+    /// What its processes have of these file descriptors.
+    pub places: Vec<(Place, u32)>,
+    /// Those that came with the call.
+    pub fds: Descriptors,
 }
 
 /// How to go.

@@ -2,6 +2,7 @@
 
 use crate::backend::{Backend, Call, ManagerSetting};
 use crate::broker::NAME;
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::introspect;
 use crate::listed::{has_got_file, is_listed, may_have_got_file};
@@ -35,6 +36,8 @@ pub struct Context<'a> {
     pub may_write: bool,
     /// The caller's connection.
     pub connection: u64,
+    /// The file descriptors that came with the message.
+    pub fds: &'a Descriptors,
     /// What was done for this message already.
     pub done: &'a Progress,
 }
@@ -381,6 +384,7 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         body: message.body(),
         peer_pid: context.peer_pid,
         is_stranger: !context.may_write,
+        fds: context.fds,
         done: context.done,
     };
     let step = (method.handler)(&mut invocation)?;

@@ -13,6 +13,7 @@ pub mod backend;
 mod broker;
 mod bus;
 mod connection;
+pub mod descriptors;
 mod dispatch;
 pub mod error;
 pub mod glob;

@@ -9,6 +9,7 @@
 
 mod value;
 
+use crate::backend::Place;
 use crate::error::BusError;
 use crate::wire::{Reader, WireError};
 use std::collections::BTreeMap;
@@ -68,6 +69,10 @@ pub struct Properties {
     pub written: Vec<Written>,
     /// `PIDs`: the processes of a scope.
     pub pids: Vec<u32>,
+    /// `PIDFDs`: the same, by file descriptors of the call.
+    pub pidfds: Vec<u32>,
+    /// File descriptors of the call that a service's processes have.
+    pub places: Vec<(Place, u32)>,
     /// `AddRef`: the unit stays in memory for as long as the client is on the bus.
     pub has_ref: bool,
 }
@@ -177,6 +182,34 @@ impl Properties {
         match (name, signature) {
             ("PIDs", "au") if unit_type == UnitType::Scope => {
                 self.pids = body.array(b'u', |r| r.u32())?;
+                return Ok(());
+            }
+            ("PIDFDs", "ah") if unit_type == UnitType::Scope => {
+                self.pidfds = body.array(b'h', |r| r.u32())?;
+                return Ok(());
+            }
+            (_, "h") if unit_type == UnitType::Service => {
+                let place = match name {
+                    "StandardInputFileDescriptor" => Place::Input,
+                    "StandardOutputFileDescriptor" => Place::Output,
+                    "StandardErrorFileDescriptor" => Place::Error,
+                    _ => return Err(unknown(name)),
+                };
+                self.places.push((place, body.u32()?));
+                return Ok(());
+            }
+            ("ExtraFileDescriptors", "a(hs)") if unit_type == UnitType::Service => {
+                let fds = body.array(b'(', |r| {
+                    r.align(8)?;
+                    Ok((r.u32()?, r.str()?))
+                })?;
+                for (index, fd_name) in fds {
+                    if !is_fd_name(fd_name) {
+                        let text = format!("Invalid name for a file descriptor: {fd_name}");
+                        return Err(BusError::invalid_args(text).into());
+                    }
+                    self.places.push((Place::Listed(fd_name.to_owned()), index));
+                }
                 return Ok(());
             }
             ("AddRef", "b") => {
@@ -298,6 +331,9 @@ impl Properties {
 
     /// Whether it only says what can be changed of a unit that has a file (systemctl(1), `set-property`).
     pub fn fault_of_live(&self) -> Option<&'static str> {
+        if !self.places.is_empty() {
+            return Some("StandardInputFileDescriptor");
+        }
         let mut lasting =
             self.written.iter().filter(|w| !w.is_of_cgroup && w.name != "Description");
         lasting.next().map(|written| written.name)
@@ -324,6 +360,11 @@ impl Written {
         let lines: String = self.lines.iter().flat_map(|line| [line, "\n"]).collect();
         format!("{DROPIN_HEAD}[{}]\n{lines}", self.section)
     }
+}
+
+/// sd_pid_notify_with_fds(3), `FDNAME=`: printable ASCII without a colon.
+fn is_fd_name(name: &str) -> bool {
+    (1..=255).contains(&name.len()) && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
 }
 
 fn limit_name(unit_type: UnitType, name: &str) -> Option<&'static str> {

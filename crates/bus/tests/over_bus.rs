@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use support::client::*;
 use support::played::*;
 use support::*;
 use warren_bus::Answer;
+use warren_bus::backend::Call;
 use warren_bus::wire::{self, Kind, To, Writer};
 
 const UNITS: &str = "\
@@ -271,6 +273,28 @@ fn references_last_as_long_as_the_client() {
 }
 
 #[test]
+fn who_refers_to_a_unit_is_told_of_its_changes() {
+    let (ground, mut bus) = joined("referred");
+    bus.call(":1.7", "RefUnit", &["a.service"]);
+    bus.introduce(":1.7", 0);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    // Of another unit nothing is told, nor of jobs.
+    ground.machine.start("sysinit.target");
+    ground.machine.start("a.service");
+    for _ in 0..2 {
+        let told = bus.next();
+        let path = wire::parse(&told.frame).map(|message| message.header.path.to_owned());
+        assert_eq!(path.as_deref(), Ok("/org/freedesktop/systemd1/unit/a_2eservice"));
+        assert_eq!(told.member, "PropertiesChanged");
+    }
+    bus.call(":1.7", "UnrefUnit", &["a.service"]);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    ground.machine.start("a.service");
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+#[test]
 fn the_bus_has_services_started() {
     let (ground, mut bus) = joined("activation");
     bus.signal(DBUS, "systemd1.Activator.ActivationRequest", &["a.service"]);
@@ -329,9 +353,111 @@ fn no_message_of_a_client_costs_the_others_the_bus() {
     bus.put_hostile(":1.9");
     let exceeded = "org.freedesktop.DBus.Error.LimitsExceeded: The message is too long.";
     assert_eq!(bus.says(), format!("to :1.9: {exceeded}"));
+    // One that says that it has file descriptors, and has none, is a call as any other.
+    bus.introduce(":1.9", 4711);
+    assert_eq!(bus.says(), "to :1.9: reply \"\"");
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+/// A call of StartTransientUnit with a standard input.
+fn run_with_input() -> Vec<u8> {
+    let mut body = Writer::new();
+    body.str("a.service").str("fail");
+    body.array(b'(', |w| {
+        w.structure().str("StandardInputFileDescriptor").variant("h").u32(0);
+    });
+    body.array(b'(', |_| {});
+    let member = format!("{MANAGER_INTERFACE}.StartTransientUnit");
+    let types = "ssa(sv)a(sa(sv))";
+    let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, types, body.as_bytes());
+    (whole[1], whole[2]) = (1, 0);
+    whole
+}
+
+/// A pipe whose one end a client sends with its call: what reads at the other, once nothing of it is left here.
+fn put_pipe(bus: &mut MessageBus, sender: &str) -> std::io::PipeReader {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    bus.put_with_fds(&run_with_input(), sender, &[writer.as_fd()]);
+    reader
+}
+
+fn is_closed(reader: &std::io::PipeReader) -> bool {
+    warren_sys::fdpass::wait_readable(reader.as_fd(), std::time::Duration::ZERO) == Ok(true)
+}
+
+/// The manager asks over a connection of its own who the sender is.
+fn introduce_apart(bus: &MessageBus, client: &str, uid: Option<u32>) {
+    let mut apart = MessageBus {
+        listener: bus.listener.try_clone().expect("free"),
+        bus: PlayedBus::new(accept(&bus.listener)),
+    };
+    assert_eq!(apart.next().member, "Hello");
+    let call = apart.next();
+    assert_eq!(call.member, "GetConnectionCredentials");
+    assert_eq!(call.body().str(), Ok(client));
+    match uid {
+        Some(uid) => apart.tell_user(&call, uid, DBUS),
+        None => apart.end(),
+    }
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[test]
+fn descriptors_are_taken_of_who_may_change_things() {
+    let (ground, mut bus) = joined("fds");
+    let reader = put_pipe(&mut bus, ":1.9");
+    introduce_apart(&bus, ":1.9", Some(own_uid()));
+    assert_eq!(bus.says(), "to :1.9: reply \"o\"");
+    let sent = || {
+        let asked = ground.machine.asked.lock().expect("nobody panics");
+        asked
+            .iter()
+            .any(|call| matches!(call, Call::StartTransient(made) if made.fds.get(0).is_some()))
+    };
+    assert!(sent(), "it came along");
+    assert!(!is_closed(&reader));
+    ground.machine.asked.lock().expect("nobody panics").clear();
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&reader));
+    // Now that it is known who that is, nobody is asked.
+    let again = put_pipe(&mut bus, ":1.9");
+    while bus.says() != "to :1.9: reply \"o\"" {}
+    assert!(sent() && !is_closed(&again));
+}
+
+#[test]
+fn descriptors_of_others_are_never_received() {
+    let (ground, mut bus) = joined("fds-of-others");
+    let denied = "to :1.9: org.freedesktop.DBus.Error.AccessDenied: Permission denied";
+    // What is behind it waits for nothing but who sent it.
+    let reader = put_pipe(&mut bus, ":1.9");
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    introduce_apart(&bus, ":1.9", Some(4711));
+    assert_eq!(bus.says(), denied);
+    assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&reader));
+    let again = put_pipe(&mut bus, ":1.9");
+    assert_eq!(bus.says(), denied);
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&again));
+    // Of whom the bus does not say who it is, none are taken either.
+    let nobody = put_pipe(&mut bus, ":1.10");
+    introduce_apart(&bus, ":1.10", None);
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&nobody));
+    bus.introduce(":1.10", own_uid());
+    assert!(bus.says().contains("did not come along"));
+    assert!(
+        !ground
+            .machine
+            .asked
+            .lock()
+            .expect("nobody panics")
+            .iter()
+            .any(|call| matches!(call, Call::StartTransient(_)))
+    );
 }
 
 #[test]

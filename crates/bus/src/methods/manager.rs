@@ -6,12 +6,15 @@ use super::listing::{self, find_job, neighbours};
 use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
 use crate::backend::{Call, Leave, Transient};
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::wire::{Reader, Writer};
 use crate::{path, refusals, transient};
+use rustix::fd::BorrowedFd;
 use std::fmt::Write as _;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
+use warren_sys::process;
 use warren_unit::{UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
@@ -237,6 +240,9 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
         // Number 0 is the client's own process.
         let own = call.peer_pid;
         properties.pids.iter_mut().filter(|pid| **pid == 0).for_each(|pid| *pid = own);
+        for &index in &properties.pidfds {
+            properties.pids.push(process_of(call, index)?);
+        }
         if properties.pids.is_empty() {
             return Err(BusError::invalid_args("A scope is made with processes (PIDs).").into());
         }
@@ -259,9 +265,27 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
     }
     let then = if properties.has_ref { Then::JobAndReference } else { Then::Job };
     let then = then(START.word(), unit.clone());
-    let (text, pids) = (properties.file(), properties.pids);
-    let made = Transient { unit, mode, text, pids, auxiliary };
+    for (_, index) in &properties.places {
+        descriptor(call, *index)?;
+    }
+    let (text, pids, places) = (properties.file(), properties.pids, properties.places);
+    let fds = if places.is_empty() { Descriptors::default() } else { call.fds.clone() };
+    let made = Transient { unit, mode, text, pids, auxiliary, places, fds };
     Ok(Step::Ask(Call::StartTransient(Box::new(made)), then))
+}
+
+/// The file descriptor of the call that a value of type `h` names.
+fn descriptor<'a>(call: &Invocation<'a>, index: u32) -> Result<BorrowedFd<'a>, BusError> {
+    let missing = || BusError::invalid_args(format!("File descriptor {index} did not come along."));
+    call.fds.get(index).ok_or_else(missing)
+}
+
+/// The process of a pidfd. From here on its number stands for it.
+fn process_of(call: &Invocation<'_>, index: u32) -> Result<u32, BusError> {
+    let pidfd = descriptor(call, index)?;
+    let pid = process::pidfd_pid(pidfd).ok().and_then(|pid| u32::try_from(pid).ok());
+    let pid = pid.filter(|pid| *pid > 0);
+    pid.ok_or_else(|| BusError::invalid_args(format!("File descriptor {index} is no process.")))
 }
 
 fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refusal> {
@@ -272,6 +296,10 @@ fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String
     transient_type(&unit)?;
     if unit_type == UnitType::Scope {
         return Err(BusError::invalid_args("A scope cannot be an auxiliary unit.").into());
+    }
+    if !properties.places.is_empty() {
+        let text = "An auxiliary unit cannot have file descriptors.";
+        return Err(BusError::invalid_args(text).into());
     }
     Ok((unit, properties.file()))
 }

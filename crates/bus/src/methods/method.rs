@@ -3,6 +3,7 @@
 //! Must not: know a method. The tables are in the files beside it.
 
 use crate::backend::{Backend, Call};
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::transient;
 use crate::wire::{Reader, WireError, Writer};
@@ -102,6 +103,8 @@ pub struct Invocation<'a> {
     pub peer_pid: u32,
     /// Whether the caller may change nothing.
     pub is_stranger: bool,
+    /// The file descriptors that came with the call.
+    pub fds: &'a Descriptors,
     /// What was done for this call already.
     pub done: &'a Progress,
 }

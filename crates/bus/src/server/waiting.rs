@@ -3,6 +3,7 @@
 use super::{Origin, ReplyTo, Server};
 use crate::backend::{Answer, Call, Outcome, ReplySender};
 use crate::broker::Caller;
+use crate::connection::Parcel;
 use crate::error::BusError;
 use crate::methods::{Progress, Then, explain, render};
 use crate::server::mailbox::{Hears, Mail};
@@ -27,7 +28,7 @@ pub(super) enum After {
 }
 
 pub(super) struct Again {
-    pub(super) message: Vec<u8>,
+    pub(super) call: Parcel,
     pub(super) done: Progress,
     /// Units that are loaded before, the last one first.
     pub(super) to_load: Vec<UnitName>,
@@ -50,7 +51,7 @@ impl After {
     fn held_bytes(&self) -> usize {
         match self {
             After::Render(_) => 0,
-            After::Again(again) => again.message.len(),
+            After::Again(again) => again.call.bytes.len(),
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct Header<'a> {
     pub sender: &'a str,
     /// Types of the body.
     pub signature: &'a str,
+    /// How many file descriptors come with it, as it says itself.
+    pub descriptors: u32,
 }
 
 /// A received message.
@@ -151,6 +153,7 @@ fn parse_head(frame: &[u8]) -> Result<(Message<'_>, usize), WireError> {
         reply_serial: 0,
         sender: "",
         signature: "",
+        descriptors: 0,
     };
     reader.array(b'(', |r| read_field(r, &mut header))?;
     reader.align(8)?;
@@ -202,8 +205,7 @@ fn read_field<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<()
         (5, "u") => header.reply_serial = reader.u32()?,
         (7, "s") => header.sender = reader.str()?,
         (8, "g") => header.signature = reader.signature()?,
-        // File descriptors were not agreed on: there can be none.
-        (9, "u") if reader.u32()? == 0 => {}
+        (9, "u") => header.descriptors = reader.u32()?,
         (1..=5 | 7..=9, _) => return Err(WireError::Malformed),
         _ => reader.skip(signature)?,
     }
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_no_file_descriptors_is_taken_and_any_other_is_not() {
+    fn a_message_says_how_many_file_descriptors_it_has() {
         let with = |count: u32| {
             head(1, To::Peer, 7, (0, 0), "", |w| {
                 field(w, 1, "o", |w| w.str("/x"));
@@ -378,8 +380,9 @@ mod tests {
                 field(w, 9, "u", |w| w.u32(count));
             })
         };
-        assert!(parse(&with(0)).is_ok());
-        assert_eq!(parse(&with(1)).err(), Some(WireError::Malformed));
+        for count in [0, 1, 16] {
+            assert_eq!(parse(&with(count)).map(|message| message.header.descriptors), Ok(count));
+        }
     }
 
     #[test]
