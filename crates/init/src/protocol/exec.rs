@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 8;
+    const VERSION: u8 = 9;
 }
 
 impl SpawnRequest {
@@ -443,6 +443,9 @@ pub enum StdInput {
     File(String),
     /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`. It is given to `user`.
     Tty(TtyMode),
+    /// An fd of the request that a client passed; a terminal is taken as controlling terminal if no other session has
+    /// it.
+    Passed(u16),
 }
 
 /// How a terminal is taken that another process may have.

@@ -161,6 +161,14 @@ fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<()
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
+        Source::Passed(fd) => {
+            child::install_fd(*fd, number)?;
+            if child::must_be_terminal(number).is_ok() {
+                // Another session may have it.
+                let _ = child::take_terminal(number, false);
+            }
+            Ok(())
+        }
         Source::Open { path, flags, is_ours } => {
             let umask = if *is_ours { Some(LOG_UMASK) } else { prepared.spec.umask };
             child::set_umask(umask.unwrap_or(UMASK));
