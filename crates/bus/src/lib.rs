@@ -9,6 +9,7 @@
 //! [`properties`] (the one table of properties), [`backend`] (what the manager provides),
 //! [`Bus`] (the thread).
 
+mod authority;
 pub mod backend;
 mod broker;
 mod bus;

@@ -5,12 +5,14 @@
 
 mod mailbox;
 mod over_bus;
+mod polkit;
 mod waiting;
 
 pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
 
 use mailbox::Hears;
+use polkit::Asking;
 use waiting::{After, Again, WaitingCall, holds_later};
 
 use crate::backend::{Backend, Call};
@@ -204,6 +206,9 @@ impl Server {
             if self.until_asked_in_vain().is_some_and(|left| left.is_zero()) {
                 self.end_asker();
             }
+            if self.until_asked_polkit_in_vain().is_some_and(|left| left.is_zero()) {
+                self.end_unanswered();
+            }
             if self.until_calm().is_some_and(|left| left.is_zero()) {
                 self.look_for_calm();
             }
@@ -239,6 +244,7 @@ impl Server {
         let half = half.map(|since| MESSAGE_TIME.saturating_sub(since.elapsed()));
         let all = greeting.into_iter().chain(reading).chain(self.until_next_try());
         let all = all.chain(self.until_asked_in_vain()).chain(self.until_calm());
+        let all = all.chain(self.until_asked_polkit_in_vain());
         let due = all.chain(rest).chain(half).min();
         let timeout = due.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
@@ -562,6 +568,7 @@ impl Server {
             // Whether a name's first message may start a service, the bus's policy has said.
             may_write: matches!(reply_to, ReplyTo::Activation(_))
                 || self.is_privileged(origin.caller.uid),
+            may_ask: origin.client.is_some() && self.is_bus(origin.connection),
             connection: origin.connection,
             fds: &parcel.fds,
             done: &done,
@@ -621,6 +628,10 @@ impl Server {
                 let waiting =
                     WaitingCall { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LoadUnit(name), waiting);
+            }
+            Step::Authorize(question) => {
+                let reply_to = reply_to.clone();
+                self.ask_polkit(Asking { origin: origin.clone(), reply_to, call, done, question });
             }
             Step::LookAtFiles(unit) => {
                 done.has_looked = true;

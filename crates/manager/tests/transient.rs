@@ -430,3 +430,90 @@ fn a_user_of_the_bus_cannot_fill_the_managers_table() {
         assert!(most < before + 16, "{most} {before}");
     });
 }
+
+const ASKED: &str = "[Service]\nExecStart=@P stay\n";
+
+/// The real one, with rules of this test alone.
+const POLKIT: &str = "\
+[Unit]\nAfter=dbus.service\n[Service]\nExecStart=unshare --mount sh -c \
+'mount --bind @D/polkit /etc/polkit-1/rules.d && exec /usr/lib/polkit-1/polkitd --no-debug'\n";
+
+const RULES: &str = r#"
+polkit.addRule(function(action, subject) {
+    var unit = action.lookup("unit"), verb = action.lookup("verb");
+    if (action.id == "org.freedesktop.systemd1.manage-units" && subject.user == "nobody") {
+        if (unit == "a.service" && verb != "stop") return polkit.Result.YES;
+        if (unit == "other.service") return polkit.Result.YES;
+    }
+    return polkit.Result.NO;
+});
+"#;
+
+#[test]
+fn who_has_a_rule_of_polkit_restarts_a_unit() {
+    const NAME: &str = "transient-polkit";
+    const POLKITD: &str = "/usr/lib/polkit-1/polkitd";
+    if !std::path::Path::new(POLKITD).exists() || !lab::others_reach_programs(NAME) {
+        return lab::not_run(NAME, "polkitd(8)");
+    }
+    let units = [("a.service", ASKED), ("b.service", ASKED), ("polkit.service", POLKIT)];
+    with_bus(NAME, &units, |m| {
+        let other = |argv: &[&str]| {
+            let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+            m.run(&[&user, argv].concat())
+        };
+        let control =
+            |verb: &str, unit: &str| other(&["systemctl", "--no-ask-password", verb, unit]);
+        m.expect_job("start", "a.service", "done");
+        m.expect_job("start", "b.service", "done");
+        // Without polkit nobody but root changes anything.
+        let denied = control("restart", "a.service").expect_err("it is not there");
+        assert!(
+            denied.contains("Permission denied") || denied.contains("Access denied"),
+            "{denied}"
+        );
+        std::fs::create_dir(m.own("polkit")).expect("it can be made");
+        std::fs::write(m.own("polkit/test.rules"), RULES).expect("it can be written");
+        m.expect_job("start", "polkit.service", "done");
+        lab::until("polkit is on the bus", || {
+            m.run(&["busctl", "status", "org.freedesktop.PolicyKit1"]).ok()
+        });
+        let before = m.main_pid("a.service");
+        control("restart", "a.service").expect("its rule says so");
+        assert!(m.main_pid("a.service") != before, "it is another process");
+        for (verb, unit) in [("stop", "a.service"), ("restart", "b.service")] {
+            let denied = control(verb, unit).expect_err("no rule says so");
+            assert!(
+                denied.contains("Access denied") || denied.contains("Permission denied"),
+                "{denied}"
+            );
+        }
+        // Rules are asked about the unit, not about another name that it has and that is not in memory.
+        std::os::unix::fs::symlink("b.service", m.own("units/other.service"))
+            .expect("it can be made");
+        m.run(&["systemctl", "daemon-reload"]).expect("root may");
+        let before = m.main_pid("b.service");
+        control("restart", "other.service").expect_err("the unit is b.service");
+        assert_eq!(m.main_pid("b.service"), before);
+        // A daemon that does not answer holds up nobody else.
+        let polkit = m.main_pid("polkit.service").expect("it runs").to_string();
+        m.run(&["kill", "-STOP", &polkit]).expect("root may");
+        let mut waits = m.spawn(&[
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "systemctl",
+            "--no-ask-password",
+            "restart",
+            "a.service",
+        ]);
+        m.run(&["systemctl", "restart", "b.service"]).expect("root is not asked about");
+        other(&["systemctl", "is-active", "b.service"]).expect("nothing is asked about this");
+        assert!(waits.try_wait().expect("our child").is_none());
+        let before = m.main_pid("a.service");
+        m.run(&["kill", "-CONT", &polkit]).expect("root may");
+        assert!(waits.wait().expect("our child").success());
+        assert!(m.main_pid("a.service") != before);
+    });
+}

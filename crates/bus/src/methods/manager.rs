@@ -27,43 +27,43 @@ methods! {
     GetUnitByInvocationID "ay:invocation_id" -> "o:unit" Read = get_unit_by_invocation;
     GetUnitByControlGroup "s:cgroup" -> "o:unit" Read = get_unit_by_cgroup;
     LoadUnit "s:name" -> "o:unit" Read = load_unit;
-    StartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, START);
-    StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Write = start_with_flags;
-    StartUnitReplace "s:old_unit s:new_unit s:mode" -> "o:job" Write = start_replace;
-    StopUnit "s:name s:mode" -> "o:job" Write = |c| job(c, STOP);
-    ReloadUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD);
-    RestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RESTART);
-    TryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, TRY_RESTART);
-    ReloadOrRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_RESTART);
-    ReloadOrTryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_TRY_RESTART);
+    StartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, START);
+    StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Units = start_with_flags;
+    StartUnitReplace "s:old_unit s:new_unit s:mode" -> "o:job" Units = start_replace;
+    StopUnit "s:name s:mode" -> "o:job" Units = |c| job(c, STOP);
+    ReloadUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD);
+    RestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RESTART);
+    TryRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, TRY_RESTART);
+    ReloadOrRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD_OR_RESTART);
+    ReloadOrTryRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD_OR_TRY_RESTART);
     EnqueueUnitJob "s:name s:job_type s:job_mode" ->
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
-        Write = |c| { let unit = named(c)?; enqueue(c, unit) };
-    KillUnit "s:name s:whom i:signal" -> "" Write = |c| { let unit = loaded(c)?; kill(c, unit) };
-    CleanUnit "s:name as:mask" -> "" Write = |c| { let unit = loaded(c)?; clean(c, unit) };
-    FreezeUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, true) };
-    ThawUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, false) };
-    ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;
-    SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Write =
+        Units = |c| { let unit = named(c)?; enqueue(c, unit) };
+    KillUnit "s:name s:whom i:signal" -> "" Units = |c| { let unit = loaded(c)?; kill(c, unit) };
+    CleanUnit "s:name as:mask" -> "" Units = |c| { let unit = loaded(c)?; clean(c, unit) };
+    FreezeUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, true) };
+    ThawUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, false) };
+    ResetFailedUnit "s:name" -> "" Units = reset_failed_unit;
+    SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Units =
         |c| { let unit = loaded(c)?; set_properties(c, unit) };
-    BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Write =
+    BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Units =
         |_| not_done("Mounting into a unit");
-    MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
+    MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
         |_| not_done("Mounting into a unit");
-    RefUnit "s:name" -> "" Write = |c| { let unit = named(c)?; refer(c, unit) };
-    UnrefUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
-    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write = start_transient;
+    RefUnit "s:name" -> "" Units = |c| { let unit = named(c)?; refer(c, unit) };
+    UnrefUnit "s:name" -> "" Read = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
+    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Units = start_transient;
     GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(c, unit) };
     AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
         |c| { let unit = loaded(c)?; attach(c, unit) };
-    AbandonScope "s:name" -> "" Write = |c| { let unit = loaded(c)?; abandon(c, unit) };
+    AbandonScope "s:name" -> "" Units = |c| { let unit = loaded(c)?; abandon(c, unit) };
     GetJob "u:id" -> "o:job" Read = get_job;
     GetJobAfter "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, true) };
     GetJobBefore "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, false) };
-    CancelJob "u:id" -> "" Write = cancel_job;
-    ClearJobs "" -> "" Write = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
-    ResetFailed "" -> "" Write = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
-    SetShowStatus "s:mode" -> "" Write = |_| not_done("Showing status on the console");
+    CancelJob "u:id" -> "" Units = cancel_job;
+    ClearJobs "" -> "" Units = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
+    ResetFailed "" -> "" Units = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
+    SetShowStatus "s:mode" -> "" Environment = |_| not_done("Showing status on the console");
     ListUnits "" -> "a(ssssssouso):units" Read = listing::list_units;
     ListUnitsFiltered "as:states" -> "a(ssssssouso):units" Read = listing::list_units_filtered;
     ListUnitsByPatterns "as:states as:patterns" -> "a(ssssssouso):units" Read =
@@ -77,8 +77,8 @@ methods! {
     DumpByFileDescriptor "" -> "h:fd" Read = |_| not_done("Dumping to a file descriptor");
     DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
         |_| not_done("Dumping to a file descriptor");
-    Reload "" -> "" Write = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
-    Reexecute "" -> "" Write = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
+    Reload "" -> "" Reload = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
+    Reexecute "" -> "" Reload = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
     Exit "" -> "" Write = |_| leave(Leave::Exit);
     Reboot "" -> "" Write = |_| leave(Leave::Reboot);
     PowerOff "" -> "" Write = |_| leave(Leave::PowerOff);
@@ -86,37 +86,37 @@ methods! {
     KExec "" -> "" Write = |_| leave(Leave::KExec);
     SoftReboot "s:new_root" -> "" Write = soft_reboot;
     SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
-    SetEnvironment "as:assignments" -> "" Write = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
-    UnsetEnvironment "as:names" -> "" Write = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
-    UnsetAndSetEnvironment "as:names as:assignments" -> "" Write =
+    SetEnvironment "as:assignments" -> "" Environment = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
+    UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
+    UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
         |c| { let unset = variables(c)?; let set = assignments(c)?; environment(unset, set) };
-    EnqueueMarkedJobs "" -> "ao:jobs" Write = |_| not_done("Marking units for a job");
+    EnqueueMarkedJobs "" -> "ao:jobs" Units = |_| not_done("Marking units for a job");
     ListUnitFiles "" -> "a(ss):unit_files" Read = files::list;
     ListUnitFilesByPatterns "as:states as:patterns" -> "a(ss):unit_files" Read =
         files::list_by_patterns;
     GetUnitFileState "s:file" -> "s:state" Read = files::get_state;
     EnableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::enable;
-    DisableUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::disable;
+        Files = files::enable;
+    DisableUnitFiles "as:files b:runtime" -> "a(sss):changes" Files = files::disable;
     EnableUnitFilesWithFlags "as:files t:flags" -> "b:carries_install_info a(sss):changes"
-        Write = files::enable_with_flags;
+        Files = files::enable_with_flags;
     DisableUnitFilesWithFlags "as:files t:flags" -> "a(sss):changes"
-        Write = files::disable_with_flags;
+        Files = files::disable_with_flags;
     ReenableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::reenable;
-    LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::link;
+        Files = files::reenable;
+    LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Files = files::link;
     PresetUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::preset;
+        Files = files::preset;
     PresetUnitFilesWithMode "as:files s:mode b:runtime b:force" ->
-        "b:carries_install_info a(sss):changes" Write = files::preset_with_mode;
-    MaskUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::mask;
-    UnmaskUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::unmask;
-    RevertUnitFiles "as:files" -> "a(sss):changes" Write = files::revert;
-    SetDefaultTarget "s:name b:force" -> "a(sss):changes" Write = files::set_default_target;
+        "b:carries_install_info a(sss):changes" Files = files::preset_with_mode;
+    MaskUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Files = files::mask;
+    UnmaskUnitFiles "as:files b:runtime" -> "a(sss):changes" Files = files::unmask;
+    RevertUnitFiles "as:files" -> "a(sss):changes" Files = files::revert;
+    SetDefaultTarget "s:name b:force" -> "a(sss):changes" Files = files::set_default_target;
     GetDefaultTarget "" -> "s:name" Read = files::get_default_target;
-    PresetAllUnitFiles "s:mode b:runtime b:force" -> "a(sss):changes" Write = files::preset_all;
+    PresetAllUnitFiles "s:mode b:runtime b:force" -> "a(sss):changes" Files = files::preset_all;
     AddDependencyUnitFiles "as:files s:target s:type b:runtime b:force" -> "a(sss):changes"
-        Write = files::add_dependency;
+        Files = files::add_dependency;
     GetUnitFileLinks "s:name b:runtime" -> "as:links" Read = files::get_links;
     SetExitCode "y:number" -> "" Write =
         |c| { let code = c.body.byte()?; Ok(Step::Ask(Call::SetExitCode(code), Then::Nothing)) };

@@ -2,6 +2,7 @@
 //!
 //! Must not: know a method. The tables are in the files beside it.
 
+use crate::authority::{Action, Question};
 use crate::backend::{Backend, Call};
 use crate::descriptors::Descriptors;
 use crate::error::BusError;
@@ -19,6 +20,27 @@ pub enum Access {
     Read,
     /// Root and the manager's own user.
     Write,
+    /// The same, and whom polkit lets change what runs.
+    Units,
+    /// The same, and whom polkit lets change what is installed.
+    Files,
+    /// The same, and whom polkit lets change the environment block.
+    Environment,
+    /// The same, and whom polkit lets load the configuration again.
+    Reload,
+}
+
+impl Access {
+    /// What polkit is asked about, if it is.
+    pub fn action(self) -> Option<Action> {
+        match self {
+            Access::Read | Access::Write => None,
+            Access::Units => Some(Action::ManageUnits),
+            Access::Files => Some(Action::ManageUnitFiles),
+            Access::Environment => Some(Action::SetEnvironment),
+            Access::Reload => Some(Action::ReloadDaemon),
+        }
+    }
 }
 
 /// One method.
@@ -85,6 +107,8 @@ pub struct Progress {
     pub tried: BTreeSet<UnitName>,
     /// The unit files that it is about were looked at.
     pub has_looked: bool,
+    /// What polkit has allowed.
+    pub allowed: Option<Question>,
 }
 
 /// A call that is being looked at.
@@ -150,6 +174,8 @@ pub enum Step {
     Load(Vec<UnitName>),
     /// Look at this unit's file, or at all, then at the call again.
     LookAtFiles(Option<UnitName>),
+    /// Ask polkit, then look at the call again.
+    Authorize(Question),
     /// Begin or end the caller's subscription; the reply is empty.
     Subscribe(bool),
     /// The caller refers to the unit, or no longer does; the reply is empty.

@@ -1,7 +1,9 @@
 //! The server's end of a message bus: connected as long as the bus's service is up, known there by
 //! the manager's name, and found again after it was lost.
 
+use super::polkit::Asking;
 use super::{Hears, Origin, ReplyTo, Server};
+use crate::authority::Pending;
 use crate::broker::{Broker, BrokerMessage, Caller, NAME, credentials_of, is_activation};
 use crate::connection::{Connection, Gone, Parcel};
 use crate::error::BusError;
@@ -46,6 +48,8 @@ pub struct Link {
     flooded_until: Option<Instant>,
     /// The connection ends, and not the bus.
     is_same_bus: bool,
+    /// Calls about which polkit is asked over the connection.
+    pub(super) asking: Pending<Asking>,
 }
 
 /// A connection to the bus of its own, over which it is asked who sent the message with file descriptors that is next:
@@ -72,6 +76,7 @@ impl Link {
             asker: None,
             flooded_until: None,
             is_same_bus: false,
+            asking: Pending::default(),
         }
     }
 
@@ -314,7 +319,7 @@ impl Server {
     pub(super) fn look_for_calm(&mut self) {
         let is_busy = self.waiting.values().any(|waiting| waiting.origin.client.is_some());
         let Some(link) = &mut self.link else { return };
-        if is_busy || endings::held_up() > 0 {
+        if is_busy || !link.asking.is_empty() || endings::held_up() > 0 {
             link.flooded_until = Some(Instant::now() + LAST_DELAY);
             return;
         }
@@ -369,6 +374,7 @@ impl Server {
         }
         let Some(link) = &mut self.link else { return };
         link.connection = None;
+        link.asking = Pending::default();
         self.end_asker();
         let Some(link) = &mut self.link else { return };
         self.mailbox.hear(Hears::All);
@@ -395,6 +401,9 @@ impl Server {
 
     /// Takes a message of the bus. One that is not sound is some client's fault, not the bus's.
     pub(super) fn hear(&mut self, id: u64, parcel: Parcel) -> Result<(), Gone> {
+        if self.hear_polkit(id, &parcel) {
+            return Ok(());
+        }
         let Some(broker) = self.broker(id) else { return Ok(()) };
         match broker.hear(parcel) {
             BrokerMessage::Nothing => Ok(()),
@@ -517,6 +526,8 @@ impl Server {
         if changes {
             self.backend.refer(unit, on);
         }
+        // What happens from here on is told.
+        self.mailbox.hear(self.hears());
         Some(())
     }
 

@@ -85,7 +85,7 @@ impl Server {
 
     /// Clients of the private socket are not read from when they have too many calls waiting; of
     /// those on the bus each has its own bound.
-    fn begin_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) -> bool {
+    pub(super) fn begin_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) -> bool {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
             (None, Some(client)) => {
                 client.waiting += 1;
@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// What goes with the client.
-    fn there(&mut self, origin: &Origin) -> Weak<()> {
+    pub(super) fn there(&mut self, origin: &Origin) -> Weak<()> {
         let there = match &origin.client {
             Some(name) => self.broker(origin.connection).and_then(|broker| broker.there(name)),
             None => self.connections.get(&origin.connection).map(|client| &client.there),

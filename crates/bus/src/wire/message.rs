@@ -12,6 +12,7 @@ const FRAME_BYTES_MAX: usize = 128 << 20;
 const FIXED_BYTES: usize = 16;
 
 const NO_REPLY_EXPECTED: u8 = 1;
+const ALLOW_INTERACTIVE_AUTHORIZATION: u8 = 4;
 
 /// Who sends: without a bus between them, clients still match signals by the manager's name.
 const SENDER: &str = "org.freedesktop.systemd1";
@@ -48,6 +49,8 @@ pub struct Header<'a> {
     pub serial: u32,
     /// Whether the sender wants a reply.
     pub wants_reply: bool,
+    /// Whether a person may be asked before the reply.
+    pub allows_interaction: bool,
     /// Object path.
     pub path: &'a str,
     /// Interface; empty where any that has the member will do.
@@ -146,6 +149,7 @@ fn parse_head(frame: &[u8]) -> Result<(Message<'_>, usize), WireError> {
         kind,
         serial,
         wants_reply: kind == Kind::MethodCall && flags & NO_REPLY_EXPECTED == 0,
+        allows_interaction: flags & ALLOW_INTERACTIVE_AUTHORIZATION != 0,
         path: "",
         interface: "",
         member: "",
