@@ -106,7 +106,7 @@ impl PlayedBus {
 }
 
 /// The message with the number of its file descriptors: a field of eight bytes behind the others.
-fn of_fds(whole: Vec<u8>, count: u32) -> Vec<u8> {
+pub fn of_fds(whole: Vec<u8>, count: u32) -> Vec<u8> {
     let fields = u32::from_le_bytes(whole[12..16].try_into().expect("four bytes"));
     let padded = fields.next_multiple_of(8);
     let (head, body) = whole.split_at(16 + padded as usize);
