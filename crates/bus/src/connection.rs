@@ -21,9 +21,12 @@ use crate::wire::{self, WireError};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, UCred, recv, sendmsg,
+};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 use warren_sys::descriptors::Allowance;
@@ -110,6 +113,13 @@ struct Front {
     bytes: Vec<u8>,
 }
 
+/// Bytes to be sent.
+struct Piece {
+    bytes: Vec<u8>,
+    /// One of ours, which nobody waits for when it is closed.
+    fd: Option<OwnedFd>,
+}
+
 /// What came.
 #[derive(Debug)]
 pub enum Frame {
@@ -151,6 +161,8 @@ pub struct Connection {
     /// Received file descriptors of messages that are not whole yet.
     fds: VecDeque<Descriptor>,
     front: Option<Front>,
+    /// File descriptors may be sent.
+    sends_fds: bool,
     /// Longest message.
     message_bytes_max: usize,
     /// Since when there is a part of a message and not the whole of it.
@@ -162,7 +174,7 @@ pub struct Connection {
     taken: usize,
     /// Bytes of a message that is too long which are yet to come.
     passing: usize,
-    output: VecDeque<Vec<u8>>,
+    output: VecDeque<Piece>,
     /// Bytes of the first output that are sent already.
     sent: usize,
     unsent: usize,
@@ -227,6 +239,7 @@ impl Connection {
             taking,
             fds: VecDeque::new(),
             front: None,
+            sends_fds: false,
             message_bytes_max: wire::MAX_MESSAGE_BYTES,
             half_since: None,
             heard_at: now,
@@ -453,7 +466,10 @@ impl Connection {
         let fed = match &mut self.handshake {
             Handshake::Greeted(greeting) => greeting.feed(&self.input, &mut answer),
             Handshake::Awaited | Handshake::Answered => greeting_answer(&self.input, wants_fds)
-                .map(|answer| answer.map_or(0, |answer| answer.bytes)),
+                .map(|answer| {
+                    self.sends_fds |= answer.is_some_and(|answer| answer.has_fds);
+                    answer.map_or(0, |answer| answer.bytes)
+                }),
         };
         let used = fed.map_err(|NoGreeting| Gone::NoGreeting)?;
         match &self.handshake {
@@ -462,6 +478,7 @@ impl Connection {
                 // A kernel that cannot refuse them takes them anyway.
                 let _ = fdpass::allow_fds(self.socket.as_fd());
                 self.taking = Taking::All;
+                self.sends_fds = true;
             }
             _ => {}
         }
@@ -544,7 +561,20 @@ impl Connection {
             self.taken_at = Instant::now();
         }
         self.unsent += bytes.len();
-        self.output.push_back(bytes);
+        self.output.push_back(Piece { bytes, fd: None });
+    }
+
+    /// Whether a file descriptor can be sent.
+    pub fn sends_fds(&self) -> bool {
+        self.sends_fds
+    }
+
+    /// Adds bytes to what is to be sent, with a file descriptor that goes with the first of them.
+    pub fn push_with_fd(&mut self, bytes: Vec<u8>, fd: OwnedFd) {
+        self.push(bytes);
+        if let Some(piece) = self.output.back_mut() {
+            piece.fd = Some(fd);
+        }
     }
 
     /// Sends what the socket takes.
@@ -562,14 +592,26 @@ impl Connection {
 
     fn send_some(&self) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut count = 0;
-        for (slot, bytes) in slices.iter_mut().zip(&self.output) {
+        let (mut count, mut fd) = (0, None);
+        for (slot, piece) in slices.iter_mut().zip(&self.output) {
             let from = if count == 0 { self.sent } else { 0 };
-            *slot = IoSlice::new(&bytes[from..]);
+            if let Some(own) = piece.fd.as_ref().filter(|_| from == 0) {
+                // It goes with the first byte that is sent.
+                if count > 0 {
+                    break;
+                }
+                fd = Some([own.as_fd()]);
+            }
+            *slot = IoSlice::new(&piece.bytes[from..]);
             count += 1;
         }
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut along = SendAncillaryBuffer::new(&mut room);
+        if let Some(fd) = &fd {
+            along.push(SendAncillaryMessage::ScmRights(fd));
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+        sendmsg(&self.socket, &slices[..count], &mut along, flags)
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -577,9 +619,9 @@ impl Connection {
         self.sent += bytes;
         self.taken_at = Instant::now();
         while let Some(first) = self.output.front()
-            && self.sent >= first.len()
+            && self.sent >= first.bytes.len()
         {
-            self.sent -= first.len();
+            self.sent -= first.bytes.len();
             self.output.pop_front();
         }
     }

@@ -602,6 +602,9 @@ impl Server {
         let signature = dispatched.signature;
         match dispatched.step {
             Step::Reply(body) => self.reply(origin, &reply_to, &signature, body),
+            Step::ReplyWithFd(body, fd) => {
+                self.reply_with_fd(origin, &reply_to, &signature, (body, fd));
+            }
             Step::Subscribe(on) => self.subscribe(origin, &reply_to, on),
             Step::Refer(unit, on) => match self.refer(origin, unit, on) {
                 Some(()) => self.reply(origin, &reply_to, "", Writer::new()),
@@ -671,6 +674,26 @@ impl Server {
         if !body.is_empty() {
             client.push(body.finish());
         }
+    }
+
+    fn reply_with_fd(
+        &mut self,
+        origin: &Origin,
+        reply_to: &ReplyTo,
+        signature: &str,
+        (body, fd): (Writer, OwnedFd),
+    ) {
+        let serial = self.serial();
+        let client = self.connections.get_mut(&origin.connection);
+        let (&ReplyTo::Call(asked), Some(client)) = (reply_to, client) else { return };
+        if !client.sends_fds() {
+            let error = BusError::not_supported("The connection passes no file descriptors.");
+            return self.fail(origin, reply_to, &error);
+        }
+        let mut reply =
+            wire::method_return_with_fd(origin.to(), serial, asked, signature, body.len());
+        reply.extend(body.finish());
+        client.push_with_fd(reply, fd);
     }
 
     fn fail(&mut self, origin: &Origin, reply_to: &ReplyTo, error: &BusError) {

@@ -11,7 +11,7 @@ use support::played::of_fds;
 use support::*;
 use warren_bus::backend::Call;
 use warren_bus::wire::{self, Kind, Writer};
-use warren_sys::{fdpass, process};
+use warren_sys::{fdpass, memfd, process};
 use warren_unit::UnitName;
 
 const UNITS: &str = include_str!("units.txt");
@@ -107,6 +107,47 @@ fn scopes_are_made_of_processes_behind_descriptors() {
     warren_testkit::wait_until("the pipe is closed", || {
         fdpass::wait_readable(reader.as_fd(), std::time::Duration::ZERO) == Ok(true)
     });
+}
+
+#[test]
+fn a_dump_is_a_file_in_memory_for_whom_passes_descriptors() {
+    let (dir, _machine) = serve("dump");
+    let member = "DumpByFileDescriptor";
+    let mut without = Client::new(&dir.path("private"));
+    let text = without.manager("Dump", &[]).body().str().map(str::to_owned).expect("a text");
+    assert!(text.contains("-> Unit "), "{text}");
+    let refused =
+        "org.freedesktop.DBus.Error.NotSupported: The connection passes no file descriptors.";
+    assert_eq!(without.manager(member, &[]).error(), refused);
+    let mut client = connect_with_fds(&dir);
+    // What is before it and behind it comes without.
+    for member in ["GetDefaultTarget", member, "Dump"] {
+        client.send(MANAGER, MANAGER_INTERFACE, member, ("", Writer::new()));
+    }
+    let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+    let is_whole = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    warren_testkit::wait_until("all is answered", || {
+        let mut room = vec![0; 1 << 16];
+        if let Ok(received) = fdpass::recv_all(client.stream.as_fd(), &mut room, &mut fds) {
+            bytes.extend_from_slice(&room[..received.bytes]);
+        }
+        is_whole(&bytes)
+    });
+    let dump = memfd::read_all(fds[0].as_fd(), 1 << 20).expect("a file");
+    assert_eq!((String::from_utf8_lossy(&dump).as_ref(), fds.len()), (text.as_str(), 1));
+    assert!(memfd::is_sealed(fds[0].as_fd()));
+    let with_fds = |bytes: &[u8]| {
+        let (mut rest, mut all) = (bytes, Vec::new());
+        while let Ok(Some(end)) = wire::frame_bytes(rest) {
+            let header = wire::parse_header(rest).expect("a message");
+            if header.kind != Kind::Signal {
+                all.push(header.descriptors);
+            }
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        all
+    };
+    assert_eq!(with_fds(&bytes), [0, 1, 0]);
 }
 
 /// The descriptor is such that closing it would take an hour, as long as the listener is there.

@@ -517,3 +517,19 @@ fn who_has_a_rule_of_polkit_restarts_a_unit() {
         assert!(m.main_pid("a.service") != before);
     });
 }
+
+#[test]
+fn systemd_analyze_shows_what_the_manager_knows() {
+    with_bus("transient-dump", &[("a.service", "[Service]\nExecStart=@P stay\n")], |m| {
+        m.expect_job("start", "a.service", "done");
+        let all = m.run(&["systemd-analyze", "dump"]).expect("it is told");
+        for line in [
+            "-> Unit a.service: loaded active running job -",
+            "-> Unit dbus.service: loaded active running",
+        ] {
+            assert!(all.contains(line), "{all}");
+        }
+        let one = m.run(&["systemd-analyze", "dump", "a.*"]).expect("it is told");
+        assert_eq!(one, "-> Unit a.service: loaded active running job -\n");
+    });
+}

@@ -14,7 +14,7 @@ use rustix::fd::BorrowedFd;
 use std::fmt::Write as _;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
-use warren_sys::process;
+use warren_sys::{memfd, process};
 use warren_unit::{UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
@@ -72,11 +72,13 @@ methods! {
     ListJobs "" -> "a(usssoo):jobs" Read = listing::list_jobs;
     Subscribe "" -> "" Read = |_| Ok(Step::Subscribe(true));
     Unsubscribe "" -> "" Read = |_| Ok(Step::Subscribe(false));
-    Dump "" -> "s:output" Read = |c| Ok(Step::Reply(dump(c.view, Some(&Filter::default()))));
-    DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read = dump_matching;
-    DumpByFileDescriptor "" -> "h:fd" Read = |_| not_done("Dumping to a file descriptor");
-    DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
-        |_| not_done("Dumping to a file descriptor");
+    Dump "" -> "s:output" Read = |c| reply_text(&dump(c.view, Some(&Filter::default())));
+    DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read =
+        |c| { let text = dump_of_matching(c)?; reply_text(&text) };
+    DumpByFileDescriptor "" -> "h:fd" Write =
+        |c| dump_to_fd(&dump(c.view, Some(&Filter::default())));
+    DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Write =
+        |c| { let text = dump_of_matching(c)?; dump_to_fd(&text) };
     Reload "" -> "" Reload = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
     Reexecute "" -> "" Reload = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
     Exit "" -> "" Write = |_| leave(Leave::Exit);
@@ -376,18 +378,33 @@ fn environment(unset: Vec<String>, set: Vec<String>) -> Out {
     Ok(Step::Ask(Call::Environment { unset, set }, Then::Nothing))
 }
 
-fn dump_matching(call: &mut Invocation<'_>) -> Out {
+fn dump_of_matching(call: &mut Invocation<'_>) -> Result<String, Refusal> {
     let patterns = call.body.strs()?;
     let filter = Filter::new(call, &[], &patterns)?;
     let filter = Some(&filter).filter(|filter| !filter.is_of_all_names());
-    Ok(Step::Reply(dump(call.view, filter)))
+    Ok(dump(call.view, filter))
+}
+
+fn reply_text(text: &str) -> Out {
+    let mut w = Writer::new();
+    w.str(text);
+    Ok(Step::Reply(w))
+}
+
+/// A file in memory of ours each: for those alone who may have what we have.
+fn dump_to_fd(text: &str) -> Out {
+    let file = memfd::sealed("dump", text.as_bytes());
+    let file = file.map_err(|e| BusError::failed(e.to_string()))?;
+    let mut w = Writer::new();
+    w.u32(0);
+    Ok(Step::ReplyWithFd(w, file))
 }
 
 /// Most bytes of a dump.
 const DUMP_BYTES_MAX: usize = 16 << 20;
 
 /// One line a unit that is asked for: for people in trouble, not for programs.
-fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
+fn dump(view: &View, filter: Option<&Filter<'_>>) -> String {
     let mut text = String::new();
     for definition in view.graph.definitions() {
         let name = definition.name.as_str();
@@ -400,9 +417,7 @@ fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
         writeln!(text, "-> Unit {name}: {load} {active} {} job {job}", run.sub_state())
             .expect("writing to a String does not fail");
     }
-    let mut w = Writer::new();
-    w.str(&text);
-    w
+    text
 }
 
 fn dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {

@@ -8,6 +8,7 @@ use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::transient;
 use crate::wire::{Reader, WireError, Writer};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
@@ -168,6 +169,8 @@ impl From<WireError> for Refusal {
 pub enum Step {
     /// This is the reply's body; its types are those of the table.
     Reply(Writer),
+    /// The same; what the value of type `h` in it names goes along.
+    ReplyWithFd(Writer, OwnedFd),
     /// Ask the manager, then make the reply of its answer.
     Ask(Call, Then),
     /// Load these units, then look at the call again.

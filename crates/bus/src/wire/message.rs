@@ -227,6 +227,20 @@ pub fn method_return(
     head(2, to, serial, (body_bytes, 0), signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
 }
 
+/// The same with one file descriptor, to be sent with the first of these bytes.
+pub fn method_return_with_fd(
+    to: To<'_>,
+    serial: u32,
+    reply_to: u32,
+    signature: &str,
+    body_bytes: usize,
+) -> Vec<u8> {
+    head(2, to, serial, (body_bytes, 0), signature, |w| {
+        field(w, 5, "u", |w| w.u32(reply_to));
+        field(w, 9, "u", |w| w.u32(1));
+    })
+}
+
 /// A whole error message in answer to message `reply_to`.
 pub fn error_reply(to: To<'_>, serial: u32, reply_to: u32, name: &str, text: &str) -> Vec<u8> {
     let mut body = Writer::new();
