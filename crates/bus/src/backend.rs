@@ -8,6 +8,7 @@ use crate::error::BusError;
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use warren_core::graph::Definition;
+use warren_core::model::admin_marks::MarkersChange;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_core::model::state::BootTimes;
@@ -157,6 +158,15 @@ pub enum Call {
         /// The name of each setting, and its drop-in.
         dropins: Vec<(&'static str, String)>,
     },
+    /// Note what a unit needs.
+    SetMarkers {
+        /// The unit.
+        unit: UnitId,
+        /// What is noted, or no more.
+        change: MarkersChange,
+    },
+    /// Restart or reload the units for which that was noted: answers [`Answer::Jobs`].
+    EnqueueMarked,
     /// The program that made a scope looks after it no longer.
     AbandonScope(UnitId),
     /// Move processes into a unit's cgroup, or into this one below it.
@@ -362,6 +372,8 @@ pub enum Answer {
         /// The others.
         affected: Vec<(JobId, UnitId, JobKind)>,
     },
+    /// Several jobs.
+    Jobs(Vec<JobId>),
     /// A unit.
     Unit(UnitId),
     /// Changes that were made.

@@ -12,8 +12,9 @@ mod value;
 use crate::backend::Place;
 use crate::error::BusError;
 use crate::wire::{Reader, WireError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use warren_core::model::admin_marks::MarkersChange;
 use warren_unit::settings::{Group, Id, Kind, Section};
 use warren_unit::{UnitName, UnitType};
 
@@ -73,6 +74,8 @@ pub struct Properties {
     pub pidfds: Vec<u32>,
     /// File descriptors of the call that a service's processes have.
     pub places: Vec<(Place, u32)>,
+    /// `Markers`: what is noted that the unit needs.
+    pub markers: Option<MarkersChange>,
     /// `AddRef`: the unit stays in memory for as long as the client is on the bus.
     pub has_ref: bool,
 }
@@ -210,6 +213,10 @@ impl Properties {
                     }
                     self.places.push((Place::Listed(fd_name.to_owned()), index));
                 }
+                return Ok(());
+            }
+            ("Markers", "as") => {
+                self.markers = Some(markers(&body.strs()?)?);
                 return Ok(());
             }
             ("AddRef", "b") => {
@@ -360,6 +367,31 @@ impl Written {
         let lines: String = self.lines.iter().flat_map(|line| [line, "\n"]).collect();
         format!("{DROPIN_HEAD}[{}]\n{lines}", self.section)
     }
+}
+
+/// Words without a sign are all that is left; with one, that word is set or taken away.
+fn markers(words: &[&str]) -> Result<MarkersChange, BusError> {
+    let mut change = MarkersChange::default();
+    let mut signs = BTreeSet::new();
+    for word in words {
+        let (is_on, name) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
+            (Some(name), _) => (true, name),
+            (_, Some(name)) => (false, name),
+            _ => (true, *word),
+        };
+        signs.insert(name.len() < word.len());
+        let markers = if is_on { &mut change.on } else { &mut change.off };
+        match name {
+            "needs-reload" => markers.reload = true,
+            "needs-restart" => markers.restart = true,
+            _ => return Err(BusError::invalid_args(format!("Unknown marker \"{name}\"."))),
+        }
+    }
+    if signs.len() > 1 {
+        return Err(BusError::invalid_args("Bad marker syntax."));
+    }
+    change.replaces = signs.contains(&false);
+    Ok(change)
 }
 
 /// sd_pid_notify_with_fds(3), `FDNAME=`: printable ASCII without a colon.

@@ -501,3 +501,61 @@ fn what_is_wrong_with_a_unit_file_is_shown_where_the_unit_is() {
     }
     assert!(!warren(&m, "status value").contains("Fault:"), "it can be used");
 }
+
+/// As packages do it: what is noted counts until the unit is restarted, reloaded or down, and outlasts the manager.
+#[test]
+fn marked_units_are_restarted_or_reloaded() {
+    const NAME: &str = "marked_units_are_restarted_or_reloaded";
+    let reloads = "[Service]\nExecStart=@P stay\nExecReload=/bin/true\n";
+    let plain = "[Service]\nExecStart=@P stay\n";
+    let units =
+        [("a.service", plain), ("b.service", reloads), ("c.service", plain), ("d.service", plain)];
+    let Some(m) = Machine::start("verbs-marked", &units) else { return };
+    if !lab::has_systemctl(NAME) {
+        return;
+    }
+    let markers = |unit: &str| {
+        systemctl(&m, &format!("show -p Markers --value {unit}")).replace("\n= 0\n", "")
+    };
+    let set =
+        |unit: &str, words: &str| systemctl(&m, &format!("set-property {unit} 'Markers={words}'"));
+    for unit in ["a.service", "b.service", "d.service"] {
+        m.expect_job("start", unit, "done");
+    }
+    for (words, left) in [
+        ("needs-restart", "needs-restart"),
+        ("+needs-reload", "needs-reload needs-restart"),
+        ("-needs-restart", "needs-reload"),
+        ("needs-restart needs-reload", "needs-reload needs-restart"),
+        ("", "needs-reload needs-restart"),
+        ("needs-restart", "needs-restart"),
+    ] {
+        assert_eq!(set("a.service", words), "= 0\n");
+        assert_eq!(markers("a.service"), left, "after {words:?}");
+    }
+    assert!(set("a.service", "+needs-restart needs-reload").contains("Bad marker syntax."));
+    assert!(set("a.service", "bogus").contains("Unknown marker \"bogus\"."));
+    for unit in ["b.service", "c.service", "d.service"] {
+        assert_eq!(set(unit, "needs-reload"), "= 0\n");
+    }
+    assert_eq!(markers("c.service"), "", "it is down");
+    // The end of a run is the end of what it needed.
+    m.run(&["systemctl", "kill", "--signal=KILL", "d.service"]).expect("it runs");
+    m.wait_for("d.service", "failed/failed");
+    assert_eq!(markers("d.service"), "");
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager answers", || {
+        (m.manager_pid() != old).then(|| m.try_call("Totals", &serde_json::json!({})))?
+    });
+    assert_eq!([markers("a.service"), markers("b.service")], ["needs-restart", "needs-reload"]);
+    let pids = || ["a.service", "b.service"].map(|unit| m.main_pid(unit));
+    let [a, b] = pids();
+    assert_eq!(systemctl(&m, "reload-or-restart --marked"), "= 0\n");
+    let [new_a, new_b] = pids();
+    assert!(new_a != a && new_b == b, "{a:?} {new_a:?} {b:?} {new_b:?}");
+    assert_eq!([markers("a.service"), markers("b.service")], ["", ""]);
+    assert_eq!(m.state("c.service"), "inactive/dead");
+    assert_eq!(systemctl(&m, "reload-or-restart --marked"), "= 0\n");
+    assert_eq!(pids(), [new_a, new_b]);
+}

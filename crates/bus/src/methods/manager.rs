@@ -92,7 +92,7 @@ methods! {
     UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
     UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
         |c| { let unset = variables(c)?; let set = assignments(c)?; environment(unset, set) };
-    EnqueueMarkedJobs "" -> "ao:jobs" Units = |_| not_done("Marking units for a job");
+    EnqueueMarkedJobs "" -> "ao:jobs" Units = |_| Ok(Step::Ask(Call::EnqueueMarked, Then::Jobs));
     ListUnitFiles "" -> "a(ss):unit_files" Read = files::list;
     ListUnitFilesByPatterns "as:states as:patterns" -> "a(ss):unit_files" Read =
         files::list_by_patterns;
@@ -238,6 +238,10 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
     let mode = refusals::job_mode(call.body.str()?)?;
     transient_type(&unit)?;
     let mut properties = transient::read(unit.unit_type(), &mut call.body)?;
+    if properties.markers.is_some() {
+        let text = "Cannot set property Markers, or unknown property.";
+        return Err(BusError::read_only(text).into());
+    }
     if unit.unit_type() == UnitType::Scope {
         // Number 0 is the client's own process.
         let own = call.peer_pid;

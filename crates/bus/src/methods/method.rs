@@ -198,6 +198,8 @@ pub enum Then {
     JobAndReference(&'static str, UnitName),
     /// The job in full with all others of its transaction.
     JobDetails(&'static str, UnitName),
+    /// The paths of several jobs.
+    Jobs,
     /// The unit's path.
     Unit,
     /// What was changed, with or without saying whether there was install information.

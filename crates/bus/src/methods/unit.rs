@@ -280,6 +280,12 @@ pub fn set_properties(call: &mut Invocation<'_>, unit: UnitId) -> Out {
             .unwrap_or_else(|| refusals::not_found(definition.name.as_str()))
             .into());
     }
+    if let Some(change) = properties.markers {
+        if !properties.written.is_empty() {
+            return refuse("Markers are set in a call of their own.");
+        }
+        return Ok(Step::Ask(Call::SetMarkers { unit, change }, Then::Nothing));
+    }
     let dropins = properties.written.iter().map(|written| (written.name, written.dropin()));
     let dropins = dropins.collect();
     let unit = definition.name.clone();

@@ -154,11 +154,15 @@ impl Server {
                 {
                     let _ = self.refer(&origin, *unit, true);
                 }
-                if let (Ok(Answer::Job { job, .. }), Some(client), ReplyTo::Call(_)) =
-                    (&outcome, &origin.client, &waiting.reply_to)
+                let jobs = match &outcome {
+                    Ok(Answer::Job { job, .. }) => std::slice::from_ref(job),
+                    Ok(Answer::Jobs(jobs)) => jobs,
+                    _ => &[],
+                };
+                if let (Some(client), ReplyTo::Call(_)) = (&origin.client, &waiting.reply_to)
                     && let Some(broker) = self.broker(id)
                 {
-                    broker.asked_for_job(*job, client);
+                    jobs.iter().for_each(|job| broker.asked_for_job(*job, client));
                 }
                 let view = self.backend.view();
                 let body = outcome

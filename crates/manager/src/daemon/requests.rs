@@ -37,6 +37,7 @@ use crate::shutdown::words::AskedBy;
 pub fn bus_answer(reply: Reply) -> Outcome {
     match reply {
         Reply::Job { job, unit, kind, affected } => Ok(Answer::Job { job, unit, kind, affected }),
+        Reply::Jobs(jobs) => Ok(Answer::Jobs(jobs)),
         Reply::Done => Ok(Answer::Done),
         Reply::Refused(refusal) => Err(refusal.into()),
     }
@@ -148,6 +149,10 @@ impl Daemon {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
             Call::StartTransient(made) => self.start_transient(asker, *made, reply),
+            Call::SetMarkers { unit, change } => {
+                self.ask(asker, Request::SetMarkers { unit, change }, Client::Bus(reply));
+            }
+            Call::EnqueueMarked => self.ask(asker, Request::EnqueueMarked, Client::Bus(reply)),
             Call::SetProperties { unit, runtime, dropins } => {
                 let after = AfterLoad::Done(reply);
                 let order = |token| LoaderOrder::SetProperties { unit, runtime, dropins, token };
