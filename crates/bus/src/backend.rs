@@ -281,12 +281,16 @@ pub enum Leave {
     SoftReboot,
 }
 
+/// The words of syslog(3) for levels, by number.
+pub const LOG_LEVELS: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
 /// A change of a writable property of the manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ManagerSetting {
-    /// A word of syslog(3): `debug` to `emerg`.
-    LogLevel(String),
-    /// Where the manager logs to.
+    /// A level of syslog(3), up to which the manager logs; nothing for what it began with.
+    LogLevel(Option<u8>),
+    /// Where the manager logs to; empty for what it began with.
     LogTarget(String),
     /// Whether service watchdogs are acted on.
     ServiceWatchdogs(bool),

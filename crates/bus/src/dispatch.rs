@@ -1,7 +1,7 @@
 //! From a message to what it comes to: which object, which interface, which member.
 
 use crate::authority::{self, Action, Question};
-use crate::backend::{Backend, Call, ManagerSetting};
+use crate::backend::{Backend, Call, LOG_LEVELS, ManagerSetting};
 use crate::broker::NAME;
 use crate::descriptors::Descriptors;
 use crate::error::BusError;
@@ -326,12 +326,13 @@ fn set(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
     Ok(Dispatched { signature: String::new(), step })
 }
 
-fn log_level(word: &str) -> Result<String, BusError> {
-    const WORDS: [&str; 8] =
-        ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-    match WORDS.contains(&word) {
-        true => Ok(word.to_owned()),
-        false => Err(BusError::invalid_args(format!("Invalid log level '{word}'"))),
+fn log_level(word: &str) -> Result<Option<u8>, BusError> {
+    let level = LOG_LEVELS.iter().position(|known| *known == word);
+    match level.and_then(|level| u8::try_from(level).ok()) {
+        None if !word.is_empty() => {
+            Err(BusError::invalid_args(format!("Invalid log level '{word}'")))
+        }
+        level => Ok(level),
     }
 }
 

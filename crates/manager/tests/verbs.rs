@@ -559,3 +559,46 @@ fn marked_units_are_restarted_or_reloaded() {
     assert_eq!(systemctl(&m, "reload-or-restart --marked"), "= 0\n");
     assert_eq!(pids(), [new_a, new_b]);
 }
+
+#[test]
+fn what_the_manager_logs_is_changed_while_it_runs_and_stays() {
+    const NAME: &str = "what_the_manager_logs_is_changed_while_it_runs_and_stays";
+    let failing = "[Service]\nExecStart=/bin/false\n";
+    let Some(m) = Machine::start("verbs-log-level", &[("bad.service", failing)]) else { return };
+    if !lab::has_systemctl(NAME) {
+        return;
+    }
+    assert_eq!(systemctl(&m, "log-level"), "info\n= 0\n");
+    assert_eq!(systemctl(&m, "log-target"), "auto\n= 0\n");
+    let said = |what: &str| m.console().matches(what).count();
+    let fail = || {
+        m.expect_job("restart", "bad.service", "done");
+        m.wait_for("bad.service", "failed/failed");
+        // What is said of it is said before another question is answered.
+        systemctl(&m, "log-level");
+    };
+    fail();
+    let before = said("bad.service: ");
+    assert!(before > 0, "{}", m.console());
+    assert_eq!(systemctl(&m, "log-level crit"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-level"), "crit\n= 0\n");
+    assert!(systemctl(&m, "log-target kmsg").contains("auto, console, journal or null"));
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager answers", || {
+        (m.manager_pid() != old).then(|| m.try_call("Totals", &serde_json::json!({})))?
+    });
+    assert_eq!(systemctl(&m, "log-level"), "crit\n= 0\n");
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    assert_eq!(systemctl(&m, "log-level info"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-target null"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-target"), "null\n= 0\n");
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    assert_eq!(systemctl(&m, "log-target console"), "= 0\n");
+    fail();
+    assert!(said("bad.service: ") > before, "{}", m.console());
+}

@@ -82,6 +82,8 @@ enum Record<'r> {
     DynamicUser { unit: UnitId, user: Cow<'r, DynamicUser> },
     /// What others have noted that the unit needs; follows the unit's own record. Since version 12.
     Markers { unit: UnitId, markers: Markers },
+    /// What clients set of the manager's own messages; follows what else they set. Since version 12.
+    ClientLog(Cow<'r, ClientLog>),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -171,6 +173,18 @@ pub struct ClientSettings {
     pub environment: Option<BTreeMap<Box<str>, Box<str>>>,
     /// What the manager of a user or container exits with (org.freedesktop.systemd1(5), `SetExitCode()`).
     pub exit_code: u8,
+    /// Of its own messages; a record of its own.
+    #[serde(skip)]
+    pub log: ClientLog,
+}
+
+/// What clients set of the manager's own messages (systemctl(1), `log-level` and `log-target`).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClientLog {
+    /// Up to this level of syslog(3), if not all.
+    pub level: Option<u8>,
+    /// The word for where they go, if not as the manager was told at its start.
+    pub target: Option<Box<str>>,
 }
 
 /// What a state file says.
@@ -310,9 +324,14 @@ pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
     write_frame(out, &Record::Boot(boot));
 }
 
-/// Appends what clients set of the manager.
-pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) {
+/// Appends what clients set of the manager; says how many records that is.
+pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) -> u32 {
     write_frame(out, &Record::ClientSettings(Cow::Borrowed(settings)));
+    if settings.log == ClientLog::default() {
+        return 1;
+    }
+    write_frame(out, &Record::ClientLog(Cow::Borrowed(&settings.log)));
+    2
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -428,6 +447,7 @@ impl Restored {
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Boot(boot) => self.boot = boot,
             Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
+            Record::ClientLog(log) => self.client_settings.log = log.into_owned(),
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;
