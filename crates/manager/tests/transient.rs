@@ -390,6 +390,40 @@ fn a_user_of_the_bus_cannot_hold_up_the_manager_with_descriptors() {
     });
 }
 
+#[test]
+fn descriptors_are_taken_again_when_those_of_a_stranger_are_gone() {
+    const NAME: &str = "transient-calm";
+    with_bus(NAME, &[], |m| {
+        let manager = m.manager_pid().expect("it runs");
+        let text = "org.freedesktop.systemd1";
+        let sent = Sent { how: "bus", count: 8, uid: STRANGER, text };
+        let bus = m.inside("/run/dbus/system_bus_socket");
+        let Some(stranger) = Stranger::send(&bus, manager as u32, sent) else {
+            return lab::not_run(NAME, NEEDS);
+        };
+        lab::until("the manager has met the bus again", || {
+            m.console().contains("takes none over the bus").then_some(())
+        });
+        join(m);
+        // One that is told of its unit over both connections.
+        let words = ["systemd-run", "--wait", "--quiet", "--unit=told", "sleep", "1000"];
+        let mut told = begin(m, &words);
+        m.wait_for("told.service", "active/running");
+        let run = || {
+            let words = ["systemd-run", "--pipe", "--wait", "--quiet", "cat"];
+            talk(begin(m, &words), "again\n")
+        };
+        assert_ne!(run().1, Some(0), "none are agreed on");
+        drop(stranger);
+        lab::until("they are agreed on", || {
+            (run() == ("again\n".to_owned(), Some(0))).then_some(())
+        });
+        assert_eq!(m.manager_pid(), Some(manager), "it is the same manager");
+        m.expect_job("stop", "told.service", "done");
+        lab::until("its client has learnt of it", || told.try_wait().expect("our child"));
+    });
+}
+
 /// Sends many calls with as many descriptors each as the bus passes on, after the functions of the stranger.
 const SENDS_MANY: &str = r#"
 import array, os, socket, struct, sys

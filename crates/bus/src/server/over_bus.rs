@@ -31,6 +31,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LAST_DELAY: Duration = Duration::from_secs(64);
 /// So long the bus may take to say who sent a message with file descriptors; behind it nothing is read meanwhile.
 const ASKING_TIME: Duration = Duration::from_secs(5);
+/// After a user has sent file descriptors that cannot be let go of, none are agreed on for so long at least.
+const CALM_TIME: Duration = Duration::from_secs(10);
 /// RequestName: not to wait behind another owner.
 const DO_NOT_QUEUE: u32 = 4;
 
@@ -300,7 +302,7 @@ impl Server {
             return;
         }
         if let Some(link) = &mut self.link {
-            link.flooded_until = Some(Instant::now() + LAST_DELAY);
+            link.flooded_until = Some(Instant::now() + CALM_TIME);
             link.is_same_bus = true;
         }
         self.backend.remark(
@@ -320,7 +322,7 @@ impl Server {
         let is_busy = self.waiting.values().any(|waiting| waiting.origin.client.is_some());
         let Some(link) = &mut self.link else { return };
         if is_busy || !link.asking.is_empty() || endings::held_up() > 0 {
-            link.flooded_until = Some(Instant::now() + LAST_DELAY);
+            link.flooded_until = Some(Instant::now() + CALM_TIME);
             return;
         }
         link.is_same_bus = true;
