@@ -3,7 +3,7 @@
 # NOT RUN and passes. What cannot be had is said, and is no failure.
 set -eu
 
-packages="systemd systemd-journal-remote dbus python3-systemd icinga2-bin chromium
+packages="systemd systemd-journal-remote dbus polkitd python3-systemd icinga2-bin chromium
     lvm2 mdadm e2fsprogs btrfs-progs xfsprogs fuse3 qemu-system-common strace openssl curl bsdutils dpkg-dev gnupg lintian rpm"
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then

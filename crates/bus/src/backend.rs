@@ -3,10 +3,12 @@
 //! Everything here may be called from the bus's thread at any time. The accessors must not wait
 //! for the manager's loop; they read snapshots, or files of the kernel for one unit.
 
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use warren_core::graph::Definition;
+use warren_core::model::admin_marks::MarkersChange;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_core::model::state::BootTimes;
@@ -156,6 +158,15 @@ pub enum Call {
         /// The name of each setting, and its drop-in.
         dropins: Vec<(&'static str, String)>,
     },
+    /// Note what a unit needs.
+    SetMarkers {
+        /// The unit.
+        unit: UnitId,
+        /// What is noted, or no more.
+        change: MarkersChange,
+    },
+    /// Restart or reload the units for which that was noted: answers [`Answer::Jobs`].
+    EnqueueMarked,
     /// The program that made a scope looks after it no longer.
     AbandonScope(UnitId),
     /// Move processes into a unit's cgroup, or into this one below it.
@@ -226,8 +237,21 @@ pub enum Call {
     SetProperty(ManagerSetting),
 }
 
-/// Units that a client makes while the manager runs.
+/// Where a process of a unit has a file descriptor that a client sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Standard input.
+    Input,
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+    /// Among those of sd_listen_fds(3), under this name.
+    Listed(String),
+}
+
+/// Units that a client makes while the manager runs.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Transient {
     /// The unit that is started.
     pub unit: UnitName,
@@ -239,6 +263,10 @@ pub struct Transient {
     pub pids: Vec<u32>,
     /// Units that are made beside it, such as the service of a timer, and their files.
     pub auxiliary: Vec<(UnitName, String)>,
+    /// What its processes have of these file descriptors.
+    pub places: Vec<(Place, u32)>,
+    /// Those that came with the call.
+    pub fds: Descriptors,
 }
 
 /// How to go.
@@ -253,12 +281,16 @@ pub enum Leave {
     SoftReboot,
 }
 
+/// The words of syslog(3) for levels, by number.
+pub const LOG_LEVELS: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
 /// A change of a writable property of the manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ManagerSetting {
-    /// A word of syslog(3): `debug` to `emerg`.
-    LogLevel(String),
-    /// Where the manager logs to.
+    /// A level of syslog(3), up to which the manager logs; nothing for what it began with.
+    LogLevel(Option<u8>),
+    /// Where the manager logs to; empty for what it began with.
     LogTarget(String),
     /// Whether service watchdogs are acted on.
     ServiceWatchdogs(bool),
@@ -344,6 +376,8 @@ pub enum Answer {
         /// The others.
         affected: Vec<(JobId, UnitId, JobKind)>,
     },
+    /// Several jobs.
+    Jobs(Vec<JobId>),
     /// A unit.
     Unit(UnitId),
     /// Changes that were made.

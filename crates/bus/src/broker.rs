@@ -4,9 +4,9 @@
 //! meanwhile waits here. What is known of a client goes when the bus says that it went. Nothing here
 //! sends or receives.
 
-use crate::connection::CALLS_WAITING_MAX;
+use crate::connection::{CALLS_WAITING_MAX, Parcel};
 use crate::names::DBUS;
-use crate::wire::{Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
+use crate::wire::{self, Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use warren_core::model::ids::{JobId, UnitId};
@@ -36,7 +36,7 @@ struct Client {
     there: Arc<()>,
     caller: Option<Caller>,
     /// What it sent before that was known.
-    held: Vec<Vec<u8>>,
+    held: Vec<Parcel>,
     held_bytes: usize,
     /// Calls that wait for the manager, and bytes of those that are looked at again.
     waiting: usize,
@@ -44,7 +44,7 @@ struct Client {
     /// Those of them that later ones wait for.
     holding: usize,
     /// Calls that wait for those.
-    later: VecDeque<Vec<u8>>,
+    later: VecDeque<Parcel>,
     later_bytes: usize,
     is_subscribed: bool,
     references: BTreeMap<UnitId, u32>,
@@ -65,13 +65,13 @@ pub enum BrokerMessage {
     /// A client calls that is not known yet: the bus is to be asked for its credentials.
     Stranger(Arc<str>),
     /// A client that is known calls.
-    Call(Arc<str>, Caller),
+    Call(Arc<str>, Caller, Parcel),
     /// A client became known: its calls so far are the next ([`Broker::next_later`]).
     Known,
     /// A client that is not known yet calls too often.
-    TooMuch,
+    TooMuch(Parcel),
     /// A client went, and is to be forgotten ([`Broker::forget`]) once what it called last was looked at.
-    Gone(Arc<str>, Caller, VecDeque<Vec<u8>>),
+    Gone(Arc<str>, Caller, VecDeque<Parcel>),
     /// The name is ours.
     Named,
     /// Somebody else has the name, or the bus's policy keeps it from us.
@@ -86,12 +86,12 @@ pub struct Broker {
     held_bytes: usize,
     asked: BTreeMap<u32, Question>,
     subscribed: BTreeSet<Arc<str>>,
-    /// Clients that refer to units, who are told of these without a subscription: `systemd-run --wait` does.
-    referring: BTreeSet<Arc<str>>,
     /// Clients whose next calls wait no longer.
     released: VecDeque<Arc<str>>,
     /// Jobs that clients asked for, who are told of them without a subscription.
     jobs: BTreeMap<JobId, Arc<str>>,
+    /// How many clients refer to each unit. They are told of its changes without a subscription.
+    referred: BTreeMap<UnitId, usize>,
     /// Some subscribed with an earlier manager, which has not said who.
     has_heirs: bool,
 }
@@ -100,6 +100,36 @@ impl Broker {
     /// Of a bus whose clients came to an earlier manager.
     pub fn of_heirs() -> Broker {
         Broker { has_heirs: true, ..Broker::default() }
+    }
+
+    /// The clients of a bus to which there will be another connection: who is told of something stays. Some may have gone
+    /// meanwhile, so the bus is asked for each ([`Broker::unknown`]). What they called is lost.
+    pub fn of_same_bus(self) -> Broker {
+        let Broker { clients, subscribed, jobs, referred, has_heirs, .. } = self;
+        let is_told = |name: &Arc<str>, client: &Client| {
+            client.is_subscribed
+                || !client.references.is_empty()
+                || jobs.values().any(|one| one == name)
+        };
+        let told = clients.into_iter().filter(|(name, client)| is_told(name, client));
+        let kept = |client: Client| Client {
+            is_subscribed: client.is_subscribed,
+            references: client.references,
+            ..Client::default()
+        };
+        let clients = told.map(|(name, client)| (name, kept(client))).collect();
+        Broker { clients, subscribed, jobs, referred, has_heirs, ..Broker::default() }
+    }
+
+    /// Whether any client is known, or will be.
+    pub fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// The clients of whom the bus is to be asked.
+    pub fn unknown(&self) -> Vec<Arc<str>> {
+        let unknown = self.clients.iter().filter(|(_, client)| client.caller.is_none());
+        unknown.map(|(name, _)| name.clone()).collect()
     }
 
     /// The bus was asked for our name by this message.
@@ -112,14 +142,15 @@ impl Broker {
         self.asked.insert(serial, Question::Credentials(client));
     }
 
-    /// Takes a message; `frame` is all of it.
-    pub fn hear(&mut self, message: &Message<'_>, frame: &[u8]) -> BrokerMessage {
+    /// Takes a message.
+    pub fn hear(&mut self, parcel: Parcel) -> BrokerMessage {
+        let Ok(message) = wire::parse(&parcel.bytes) else { return BrokerMessage::Nothing };
         let header = &message.header;
         match header.kind {
-            Kind::MethodCall => self.call(header.sender, frame),
+            Kind::MethodCall => self.call(parcel),
             Kind::Signal if header.sender != DBUS => BrokerMessage::Nothing,
-            Kind::Signal if is_activation(header) => self.call(DBUS, frame),
-            Kind::Signal if header.member == "NameOwnerChanged" => match gone(message) {
+            Kind::Signal if is_activation(header) => self.call(parcel),
+            Kind::Signal if header.member == "NameOwnerChanged" => match gone(&message) {
                 Ok(Some(client)) => self.goes(client),
                 _ => BrokerMessage::Nothing,
             },
@@ -127,45 +158,48 @@ impl Broker {
             // Only the bus is asked anything.
             Kind::MethodReturn | Kind::Error if header.sender != DBUS => BrokerMessage::Nothing,
             Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
-                Some(Question::Name) => named(message),
-                Some(Question::Credentials(client)) => self.introduced(&client, message),
+                Some(Question::Name) => named(&message),
+                Some(Question::Credentials(client)) => {
+                    self.introduced(&client, credentials_of(&message))
+                }
                 None => BrokerMessage::Nothing,
             },
         }
     }
 
-    fn call(&mut self, sender: &str, frame: &[u8]) -> BrokerMessage {
-        let all_bytes = self.held_bytes + frame.len();
+    fn call(&mut self, parcel: Parcel) -> BrokerMessage {
+        let own_bytes = parcel.bytes.len();
+        let all_bytes = self.held_bytes + own_bytes;
+        let sender = wire::parse_header(&parcel.bytes).map_or("", |header| header.sender);
         let Some((name, client)) = self.find(sender) else {
             if all_bytes > HELD_BYTES_MAX {
-                return BrokerMessage::TooMuch;
+                return BrokerMessage::TooMuch(parcel);
             }
             self.held_bytes = all_bytes;
             let name: Arc<str> = sender.into();
-            let first =
-                Client { held: vec![frame.to_vec()], held_bytes: frame.len(), ..Client::default() };
+            let first = Client { held: vec![parcel], held_bytes: own_bytes, ..Client::default() };
             self.clients.insert(name.clone(), first);
             return BrokerMessage::Stranger(name);
         };
         if let Some(caller) = client.caller {
             if client.holding == 0 && client.later.is_empty() {
-                return BrokerMessage::Call(name, caller);
+                return BrokerMessage::Call(name, caller, parcel);
             }
-            let bytes = client.later_bytes + frame.len();
+            let bytes = client.later_bytes + own_bytes;
             if bytes > MAX_MESSAGE_BYTES || client.later.len() >= CALLS_WAITING_MAX {
-                return BrokerMessage::TooMuch;
+                return BrokerMessage::TooMuch(parcel);
             }
             client.later_bytes = bytes;
-            client.later.push_back(frame.to_vec());
+            client.later.push_back(parcel);
             return BrokerMessage::Nothing;
         }
-        let bytes = client.held_bytes + frame.len();
+        let bytes = client.held_bytes + own_bytes;
         let is_over = bytes > MAX_MESSAGE_BYTES || all_bytes > HELD_BYTES_MAX;
         if is_over || client.held.len() >= CALLS_WAITING_MAX {
-            return BrokerMessage::TooMuch;
+            return BrokerMessage::TooMuch(parcel);
         }
         client.held_bytes = bytes;
-        client.held.push(frame.to_vec());
+        client.held.push(parcel);
         self.held_bytes = all_bytes;
         BrokerMessage::Nothing
     }
@@ -176,25 +210,33 @@ impl Broker {
         Some((name, client))
     }
 
-    fn introduced(&mut self, name: &Arc<str>, message: &Message<'_>) -> BrokerMessage {
-        let caller = match message.header.kind {
-            Kind::MethodReturn => credentials(message).ok().flatten(),
-            _ => None,
-        };
+    /// Who that client is, if that is known.
+    pub fn caller_of(&self, name: &str) -> Option<Caller> {
+        self.clients.get(name)?.caller
+    }
+
+    /// A client that is on the bus was asked for beside what it calls.
+    pub fn know(&mut self, name: &str, caller: Caller) {
+        let name: Arc<str> = name.into();
+        self.clients.entry(name.clone()).or_default();
+        self.introduced(&name, Some(caller));
+    }
+
+    fn introduced(&mut self, name: &Arc<str>, caller: Option<Caller>) -> BrokerMessage {
         match (caller, self.clients.get_mut(name)) {
             (Some(caller), Some(client)) => {
                 client.caller = Some(caller);
-                client.later_bytes = std::mem::take(&mut client.held_bytes);
-                self.held_bytes -= client.later_bytes;
-                client.later = std::mem::take(&mut client.held).into();
+                let bytes = std::mem::take(&mut client.held_bytes);
+                client.later_bytes += bytes;
+                self.held_bytes -= bytes;
+                client.later.extend(std::mem::take(&mut client.held));
                 self.released.push_back(name.clone());
                 BrokerMessage::Known
             }
+            // It was asked for twice.
+            (None, Some(client)) if client.caller.is_some() => BrokerMessage::Nothing,
             // It went before it was known, or the bus does not know who it is.
-            _ => {
-                self.remove(name);
-                BrokerMessage::Nothing
-            }
+            _ => self.goes(name),
         }
     }
 
@@ -207,14 +249,14 @@ impl Broker {
     }
 
     /// The next call that waited for one before it, and does no longer.
-    pub fn next_later(&mut self) -> Option<(Arc<str>, Caller, Vec<u8>)> {
+    pub fn next_later(&mut self) -> Option<(Arc<str>, Caller, Parcel)> {
         while let Some(name) = self.released.front() {
             let client = self.clients.get_mut(name).filter(|client| client.holding == 0);
             if let Some(client) = client
-                && let (Some(caller), Some(frame)) = (client.caller, client.later.pop_front())
+                && let (Some(caller), Some(parcel)) = (client.caller, client.later.pop_front())
             {
-                client.later_bytes -= frame.len();
-                return Some((name.clone(), caller, frame));
+                client.later_bytes -= parcel.bytes.len();
+                return Some((name.clone(), caller, parcel));
             }
             self.released.pop_front();
         }
@@ -226,12 +268,11 @@ impl Broker {
         self.subscribed.remove(name);
         self.jobs.retain(|_, asker| **asker != *name);
         let Some(client) = self.remove(name) else { return Vec::new() };
-        client.references.into_keys().filter(|unit| !self.is_referred_to(*unit)).collect()
+        client.references.into_keys().filter(|unit| self.one_fewer_refers_to(*unit)).collect()
     }
 
     fn remove(&mut self, name: &str) -> Option<Client> {
         let client = self.clients.remove(name)?;
-        self.referring.remove(name);
         self.held_bytes -= client.held_bytes;
         Some(client)
     }
@@ -283,10 +324,9 @@ impl Broker {
         is_new || self.has_heirs
     }
 
-    /// Whether anybody wants signals.
+    /// Whether anybody wants all signals.
     pub fn has_subscribers(&self) -> bool {
-        let is_awaited = !self.jobs.is_empty() || !self.referring.is_empty();
-        self.has_heirs || !self.subscribed.is_empty() || is_awaited
+        self.has_heirs || !self.subscribed.is_empty() || !self.jobs.is_empty()
     }
 
     /// A client asked for a job.
@@ -303,12 +343,15 @@ impl Broker {
 
     /// A client refers to a unit; says whether nobody did before.
     pub fn refer(&mut self, name: &str, unit: UnitId) -> bool {
-        let is_first = !self.is_referred_to(unit);
-        if let Some((name, client)) = self.find(name) {
-            *client.references.entry(unit).or_insert(0) += 1;
-            self.referring.insert(name);
+        let Some(client) = self.clients.get_mut(name) else { return false };
+        let count = client.references.entry(unit).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            return false;
         }
-        is_first
+        let clients = self.referred.entry(unit).or_insert(0);
+        *clients += 1;
+        *clients == 1
     }
 
     /// A client refers to a unit once less. Nothing if it did not; else whether nobody does now.
@@ -316,22 +359,37 @@ impl Broker {
         let client = self.clients.get_mut(name)?;
         let count = client.references.get_mut(&unit)?;
         *count -= 1;
-        if *count == 0 {
-            client.references.remove(&unit);
-            if client.references.is_empty() {
-                self.referring.remove(name);
-            }
+        if *count > 0 {
+            return Some(false);
         }
-        Some(!self.is_referred_to(unit))
+        client.references.remove(&unit);
+        Some(self.one_fewer_refers_to(unit))
     }
 
-    fn is_referred_to(&self, unit: UnitId) -> bool {
-        self.clients.values().any(|client| client.references.contains_key(&unit))
+    /// A client refers to the unit no longer; says whether it was the last one.
+    fn one_fewer_refers_to(&mut self, unit: UnitId) -> bool {
+        let Some(clients) = self.referred.get_mut(&unit) else { return false };
+        *clients -= 1;
+        let was_last = *clients == 0;
+        if was_last {
+            self.referred.remove(&unit);
+        }
+        was_last
+    }
+
+    /// Whether a client refers to the unit.
+    pub fn is_referred_to(&self, unit: UnitId) -> bool {
+        self.referred.contains_key(&unit)
+    }
+
+    /// Whether clients refer to any units.
+    pub fn has_references(&self) -> bool {
+        !self.referred.is_empty()
     }
 
     /// All units that clients refer to, when the bus is lost.
     pub fn references(&self) -> BTreeSet<UnitId> {
-        self.clients.values().flat_map(|client| client.references.keys().copied()).collect()
+        self.referred.keys().copied().collect()
     }
 }
 
@@ -360,6 +418,14 @@ fn named(message: &Message<'_>) -> BrokerMessage {
             _ => BrokerMessage::NotNamed("somebody else has it".to_owned()),
         },
         _ => BrokerMessage::NotNamed(body.str().unwrap_or(message.header.error_name).to_owned()),
+    }
+}
+
+/// What a reply to GetConnectionCredentials says; nothing of one that is an error.
+pub fn credentials_of(message: &Message<'_>) -> Option<Caller> {
+    match message.header.kind {
+        Kind::MethodReturn => credentials(message).ok().flatten(),
+        _ => None,
     }
 }
 

@@ -9,19 +9,29 @@
 //!
 //! A message bus is not dropped for what one of its clients sent: what is too long is passed over as
 //! it comes, and is not kept.
+//!
+//! File descriptors are received from root and the manager's own user alone. A message bus passes those of all on: who
+//! sent a message with some is looked up while it is still in the socket ([`Front`]), and only what comes from one of
+//! these is taken with them.
 
+use crate::descriptors::{Descriptor, Descriptors};
 use crate::sasl::{Greeting, NoGreeting, client_greeting, greeting_answer};
 use crate::signals::SignalQueue;
 use crate::wire::{self, WireError};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, UCred, recv, sendmsg,
+};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
-use warren_sys::fdpass;
+use warren_sys::descriptors::Allowance;
+use warren_sys::letting_go::Verdict;
+use warren_sys::{disposal, endings, fdpass};
 
 /// Above this many unsent bytes a client's calls are left unread.
 pub const HIGH_WATER_BYTES: usize = 1 << 20;
@@ -35,7 +45,9 @@ pub const STRANGER_MESSAGE_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
 /// The same where what is there is looked at first.
-const LOOK_BYTES: usize = 16 << 10;
+const LOOK_BYTES: usize = disposal::PIECE_BYTES_MAX;
+/// Most file descriptors of messages that are not whole.
+const FDS_MAX: usize = fdpass::FDS_PER_MESSAGE_MAX;
 const SLICES_MAX: usize = 32;
 
 /// Why a client is dropped.
@@ -51,7 +63,7 @@ pub enum Gone {
     Garbage(WireError),
     /// It fell too far behind with signals, or has taken nothing for too long.
     TooSlow,
-    /// It sent file descriptors, of which we take none.
+    /// It sent file descriptors, of which we take none, or that cannot be let go of.
     Descriptors,
 }
 
@@ -71,11 +83,48 @@ enum Handshake {
     Answered,
 }
 
+/// What becomes of file descriptors that come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taking {
+    /// The kernel refuses them.
+    Refused,
+    /// The same, but the kernel cannot: to read is to close them, which may take long. So what is there is looked at
+    /// first.
+    LeftThere,
+    /// They are received: all are of root or the manager's own user.
+    All,
+    /// What has some waits until somebody says whether its sender is one of these.
+    OfSome,
+}
+
+/// A message with its file descriptors.
+#[derive(Debug, Default)]
+pub struct Parcel {
+    /// The message.
+    pub bytes: Vec<u8>,
+    /// Those that came with it, if its sender may change things.
+    pub fds: Descriptors,
+}
+
+/// A message with file descriptors that is at the front of the socket, or its beginning.
+struct Front {
+    /// Who sent it, as the bus says; empty if it does not.
+    sender: Box<str>,
+    bytes: Vec<u8>,
+}
+
+/// Bytes to be sent.
+struct Piece {
+    bytes: Vec<u8>,
+    /// One of ours, which nobody waits for when it is closed.
+    fd: Option<OwnedFd>,
+}
+
 /// What came.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Frame {
     /// A message.
-    Whole(Vec<u8>),
+    Whole(Parcel),
     /// The beginning of one that is longer than [`wire::MAX_MESSAGE_BYTES`], whose rest is passed over.
     TooLong(Vec<u8>),
 }
@@ -108,8 +157,12 @@ pub struct Connection {
     /// What the socket is watched for.
     pub interest: epoll::EventFlags,
     handshake: Handshake,
-    /// The kernel does not refuse file descriptors for us: to read is to close them, which may take long.
-    looks_first: bool,
+    taking: Taking,
+    /// Received file descriptors of messages that are not whole yet.
+    fds: VecDeque<Descriptor>,
+    front: Option<Front>,
+    /// File descriptors may be sent.
+    sends_fds: bool,
     /// Longest message.
     message_bytes_max: usize,
     /// Since when there is a part of a message and not the whole of it.
@@ -121,7 +174,7 @@ pub struct Connection {
     taken: usize,
     /// Bytes of a message that is too long which are yet to come.
     passing: usize,
-    output: VecDeque<Vec<u8>>,
+    output: VecDeque<Piece>,
     /// Bytes of the first output that are sent already.
     sent: usize,
     unsent: usize,
@@ -134,26 +187,36 @@ impl Connection {
         Connection::with(socket, peer, Handshake::Greeted(greeting), now)
     }
 
-    /// A bus, which is greeted.
+    /// A bus, which is greeted. It passes no file descriptors on.
     pub fn to_bus(socket: OwnedFd, peer: UCred, own_uid: u32, now: Instant) -> Connection {
         let mut bus = Connection::with(socket, peer, Handshake::Awaited, now);
-        bus.push(client_greeting(own_uid));
+        bus.push(client_greeting(own_uid, false));
+        bus
+    }
+
+    /// The same of one that passes file descriptors on, about each of which it is to be decided ([`Connection::front`]).
+    pub fn to_bus_with_fds(socket: OwnedFd, peer: UCred, own_uid: u32, now: Instant) -> Connection {
+        let mut bus = Connection::over(socket, peer, Handshake::Awaited, Taking::OfSome, now);
+        bus.push(client_greeting(own_uid, true));
         bus
     }
 
     fn with(socket: OwnedFd, peer: UCred, handshake: Handshake, now: Instant) -> Connection {
-        let looks_first = fdpass::refuse_fds(socket.as_fd()).is_err();
-        Connection::over(socket, peer, handshake, looks_first, now)
+        let taking = match fdpass::refuse_fds(socket.as_fd()) {
+            Ok(()) => Taking::Refused,
+            Err(_) => Taking::LeftThere,
+        };
+        Connection::over(socket, peer, handshake, taking, now)
     }
 
     fn over(
         socket: OwnedFd,
         peer: UCred,
         handshake: Handshake,
-        looks_first: bool,
+        taking: Taking,
         now: Instant,
     ) -> Connection {
-        if looks_first {
+        if taking != Taking::Refused {
             // Then there is no room for file descriptors.
             let _ = fdpass::pass_credentials_alone(socket.as_fd());
         }
@@ -173,7 +236,10 @@ impl Connection {
             taken_at: now,
             interest: epoll::EventFlags::IN,
             handshake,
-            looks_first,
+            taking,
+            fds: VecDeque::new(),
+            front: None,
+            sends_fds: false,
             message_bytes_max: wire::MAX_MESSAGE_BYTES,
             half_since: None,
             heard_at: now,
@@ -189,6 +255,13 @@ impl Connection {
     /// A client who may change nothing: his messages are short, and no more memory is kept for them than they have.
     pub fn bound(&mut self) {
         self.message_bytes_max = STRANGER_MESSAGE_BYTES_MAX;
+    }
+
+    /// A client who may send file descriptors, if it asks for that.
+    pub fn allow_fds(&mut self) {
+        if let Handshake::Greeted(greeting) = &mut self.handshake {
+            greeting.allow_fds();
+        }
     }
 
     /// Whether it is such a client.
@@ -220,7 +293,7 @@ impl Connection {
     /// changed for it.
     pub fn is_to_be_read(&self) -> bool {
         let is_looked_at = self.taken == self.input.len();
-        self.is_ready_for_calls() || is_looked_at && self.may_say_more()
+        self.front.is_none() && (self.is_ready_for_calls() || is_looked_at && self.may_say_more())
     }
 
     fn may_say_more(&self) -> bool {
@@ -246,8 +319,12 @@ impl Connection {
     /// Reads once and takes the greeting out of it.
     pub fn receive(&mut self) -> Result<(), Gone> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        let looks_first = self.looks_first || self.is_bound();
-        let received = if looks_first { self.look_and_read() } else { self.read() };
+        let received = match self.taking {
+            Taking::OfSome => self.look_for_descriptors(),
+            Taking::All => self.read_all(),
+            Taking::Refused if !self.is_bound() => self.read(),
+            Taking::Refused | Taking::LeftThere => self.look_and_read(),
+        };
         let bytes = match received {
             Ok(bytes) => bytes,
             Err(Gone::Failed(Errno::AGAIN | Errno::INTR)) => return Ok(()),
@@ -281,17 +358,129 @@ impl Connection {
         Ok(bytes)
     }
 
+    /// Reads with the file descriptors that are there.
+    fn read_all(&mut self) -> Result<usize, Gone> {
+        let at = self.input.len();
+        self.input.resize(at + READ_BYTES, 0);
+        let received = self.take_in(at);
+        self.input.truncate(at + *received.as_ref().unwrap_or(&0));
+        if self.fds.len() > FDS_MAX { Err(Gone::Descriptors) } else { received }
+    }
+
+    /// Receives into the input from this place on, with file descriptors. Those that do not leave the reserve alone
+    /// are dropped; who sent them finds them missing.
+    fn take_in(&mut self, at: usize) -> Result<usize, Gone> {
+        let mut fds = Vec::new();
+        let room = self.input.get_mut(at..).unwrap_or_default();
+        let received = fdpass::recv_all(self.socket.as_fd(), room, &mut fds);
+        let allowance = Allowance::of_process();
+        let fds: Vec<Descriptor> = fds.into_iter().map(Descriptor::new).collect();
+        let received = received.map_err(|e| Gone::Failed(Errno::from_raw_os_error(e.errno)))?;
+        if !received.lost_fds && fds.iter().all(|fd| allowance.covers(fd.as_fd())) {
+            self.fds.extend(fds);
+        }
+        Ok(received.bytes)
+    }
+
+    /// Reads what is before the first message that has file descriptors. What is behind it stays where it is until it
+    /// is decided what becomes of them.
+    fn look_for_descriptors(&mut self) -> Result<usize, Gone> {
+        const LATER: Gone = Gone::Failed(Errno::AGAIN);
+        if self.front.is_some() {
+            return Err(LATER);
+        }
+        let mut room = [0; LOOK_BYTES];
+        let failed = |e: warren_sys::Error| Gone::Failed(Errno::from_raw_os_error(e.errno));
+        let seen = fdpass::peek_plain(self.socket.as_fd(), &mut room).map_err(failed)?;
+        let there = room.get(..seen.bytes).unwrap_or_default();
+        let plain = if seen.lost_fds { self.bytes_without(there) } else { there.len() };
+        if plain == 0 && seen.lost_fds {
+            let sender = wire::parse_header(there).map_or("", |header| header.sender).into();
+            self.front = Some(Front { sender, bytes: there.to_vec() });
+            return Err(LATER);
+        }
+        let (_, bytes) =
+            recv(&self.socket, room.get_mut(..plain).unwrap_or_default(), RecvFlags::DONTWAIT)
+                .map_err(Gone::Failed)?;
+        self.input.extend_from_slice(&room[..bytes]);
+        Ok(bytes)
+    }
+
+    /// How much of what is next in the socket, whose last message has file descriptors, is before that: they come with
+    /// a message's first byte.
+    fn bytes_without(&self, there: &[u8]) -> usize {
+        let kept = self.input.get(self.taken..).unwrap_or_default();
+        let all = [kept, there].concat();
+        let mut at = match self.is_open() {
+            true => self.passing,
+            false => greeting_answer(&all, true).ok().flatten().map_or(0, |answer| answer.bytes),
+        };
+        while let Some(rest) = all.get(at..)
+            && let Ok(Some(bytes)) = wire::frame_bytes(rest)
+        {
+            let is_next = || wire::parse_header(rest).map_or(true, |header| header.descriptors > 0);
+            // Of what was read before it was decided.
+            if at >= kept.len() && is_next() {
+                break;
+            }
+            at += bytes;
+        }
+        let before = at.saturating_sub(kept.len());
+        if before < there.len() { before } else { 0 }
+    }
+
+    /// Who sent the message with file descriptors that is next, if one is.
+    pub fn front(&self) -> Option<&str> {
+        self.front.as_ref().map(|front| &*front.sender)
+    }
+
+    /// Takes that message with its file descriptors.
+    pub fn take_front(&mut self) -> Result<(), Gone> {
+        let Some(front) = self.front.take() else { return Ok(()) };
+        self.input.drain(..std::mem::take(&mut self.taken));
+        let at = self.input.len();
+        self.input.resize(at + front.bytes.len(), 0);
+        let received = self.take_in(at);
+        self.input.truncate(at + *received.as_ref().unwrap_or(&0));
+        received.map(|_| ())
+    }
+
+    /// Takes that message, which this user sent, without its file descriptors. They are let go of by another process.
+    ///
+    /// Errors: the user has as many of those held up as he may.
+    pub fn take_front_without(&mut self, uid: u32) -> Result<(), Gone> {
+        let Some(front) = self.front.take() else { return Ok(()) };
+        match endings::discard_piece(self.socket.as_fd(), front.bytes.len(), uid) {
+            Verdict::Gone => {
+                self.input.drain(..std::mem::take(&mut self.taken));
+                self.input.extend_from_slice(&front.bytes);
+                Ok(())
+            }
+            Verdict::Memory | Verdict::Stays => Err(Gone::Descriptors),
+        }
+    }
+
     fn greet(&mut self) -> Result<(), Gone> {
         let mut answer = Vec::new();
+        let wants_fds = self.taking == Taking::OfSome;
         let fed = match &mut self.handshake {
             Handshake::Greeted(greeting) => greeting.feed(&self.input, &mut answer),
-            Handshake::Awaited | Handshake::Answered => {
-                greeting_answer(&self.input).map(|end| end.unwrap_or(0))
-            }
+            Handshake::Awaited | Handshake::Answered => greeting_answer(&self.input, wants_fds)
+                .map(|answer| {
+                    self.sends_fds |= answer.is_some_and(|answer| answer.has_fds);
+                    answer.map_or(0, |answer| answer.bytes)
+                }),
         };
         let used = fed.map_err(|NoGreeting| Gone::NoGreeting)?;
-        if used > 0 && matches!(self.handshake, Handshake::Awaited) {
-            self.handshake = Handshake::Answered;
+        match &self.handshake {
+            Handshake::Awaited if used > 0 => self.handshake = Handshake::Answered,
+            Handshake::Greeted(greeting) if greeting.has_fds() && self.taking != Taking::All => {
+                // A kernel that cannot refuse them takes them anyway.
+                let _ = fdpass::allow_fds(self.socket.as_fd());
+                self.taking = Taking::All;
+                self.sends_fds = true;
+            }
+            _ => {}
         }
         self.input.drain(..used);
         if !answer.is_empty() {
@@ -314,10 +503,20 @@ impl Connection {
             return self.begin_passing(bytes);
         }
         let Some(frame) = input.get(..bytes) else { return self.wait_for_more() };
-        let frame = frame.to_vec();
-        self.taken += bytes;
+        let bytes = frame.to_vec();
+        self.taken += bytes.len();
         self.half_since = None;
-        Ok(Some(Frame::Whole(frame)))
+        let fds = self.fds_of(&bytes);
+        Ok(Some(Frame::Whole(Parcel { bytes, fds })))
+    }
+
+    /// The file descriptors of a message that begins with this.
+    fn fds_of(&mut self, beginning: &[u8]) -> Descriptors {
+        if self.fds.is_empty() {
+            return Descriptors::default();
+        }
+        let said = wire::parse_header(beginning).map_or(0, |header| header.descriptors as usize);
+        self.fds.drain(..said.min(self.fds.len())).collect()
     }
 
     fn wait_for_more(&mut self) -> Result<Option<Frame>, Gone> {
@@ -339,6 +538,7 @@ impl Connection {
         }
         let beginning = input[..HEADER_BYTES_MAX].to_vec();
         self.pass(bytes);
+        drop(self.fds_of(&beginning));
         Ok(Some(Frame::TooLong(beginning)))
     }
 
@@ -361,7 +561,20 @@ impl Connection {
             self.taken_at = Instant::now();
         }
         self.unsent += bytes.len();
-        self.output.push_back(bytes);
+        self.output.push_back(Piece { bytes, fd: None });
+    }
+
+    /// Whether a file descriptor can be sent.
+    pub fn sends_fds(&self) -> bool {
+        self.sends_fds
+    }
+
+    /// Adds bytes to what is to be sent, with a file descriptor that goes with the first of them.
+    pub fn push_with_fd(&mut self, bytes: Vec<u8>, fd: OwnedFd) {
+        self.push(bytes);
+        if let Some(piece) = self.output.back_mut() {
+            piece.fd = Some(fd);
+        }
     }
 
     /// Sends what the socket takes.
@@ -379,14 +592,26 @@ impl Connection {
 
     fn send_some(&self) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut count = 0;
-        for (slot, bytes) in slices.iter_mut().zip(&self.output) {
+        let (mut count, mut fd) = (0, None);
+        for (slot, piece) in slices.iter_mut().zip(&self.output) {
             let from = if count == 0 { self.sent } else { 0 };
-            *slot = IoSlice::new(&bytes[from..]);
+            if let Some(own) = piece.fd.as_ref().filter(|_| from == 0) {
+                // It goes with the first byte that is sent.
+                if count > 0 {
+                    break;
+                }
+                fd = Some([own.as_fd()]);
+            }
+            *slot = IoSlice::new(&piece.bytes[from..]);
             count += 1;
         }
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut along = SendAncillaryBuffer::new(&mut room);
+        if let Some(fd) = &fd {
+            along.push(SendAncillaryMessage::ScmRights(fd));
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+        sendmsg(&self.socket, &slices[..count], &mut along, flags)
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -394,9 +619,9 @@ impl Connection {
         self.sent += bytes;
         self.taken_at = Instant::now();
         while let Some(first) = self.output.front()
-            && self.sent >= first.len()
+            && self.sent >= first.bytes.len()
         {
-            self.sent -= first.len();
+            self.sent -= first.bytes.len();
             self.output.pop_front();
         }
     }
@@ -414,7 +639,7 @@ mod tests {
         let (near, far) = UnixStream::pair().expect("a pair");
         let peer = rustix::net::sockopt::socket_peercred(&near).expect("it is known");
         let greeting = Handshake::Greeted(Greeting::new(peer.uid.as_raw(), [b'0'; 32]));
-        (Connection::over(near.into(), peer, greeting, true, Instant::now()), far)
+        (Connection::over(near.into(), peer, greeting, Taking::LeftThere, Instant::now()), far)
     }
 
     #[test]

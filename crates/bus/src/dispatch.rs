@@ -1,7 +1,9 @@
 //! From a message to what it comes to: which object, which interface, which member.
 
-use crate::backend::{Backend, Call, ManagerSetting};
+use crate::authority::{self, Action, Question};
+use crate::backend::{Backend, Call, LOG_LEVELS, ManagerSetting};
 use crate::broker::NAME;
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::introspect;
 use crate::listed::{has_got_file, is_listed, may_have_got_file};
@@ -33,8 +35,12 @@ pub struct Context<'a> {
     pub peer_pid: u32,
     /// Whether the caller may change anything.
     pub may_write: bool,
+    /// Whether polkit can be asked about those who may not.
+    pub may_ask: bool,
     /// The caller's connection.
     pub connection: u64,
+    /// The file descriptors that came with the message.
+    pub fds: &'a Descriptors,
     /// What was done for this message already.
     pub done: &'a Progress,
 }
@@ -320,12 +326,13 @@ fn set(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
     Ok(Dispatched { signature: String::new(), step })
 }
 
-fn log_level(word: &str) -> Result<String, BusError> {
-    const WORDS: [&str; 8] =
-        ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-    match WORDS.contains(&word) {
-        true => Ok(word.to_owned()),
-        false => Err(BusError::invalid_args(format!("Invalid log level '{word}'"))),
+fn log_level(word: &str) -> Result<Option<u8>, BusError> {
+    let level = LOG_LEVELS.iter().position(|known| *known == word);
+    match level.and_then(|level| u8::try_from(level).ok()) {
+        None if !word.is_empty() => {
+            Err(BusError::invalid_args(format!("Invalid log level '{word}'")))
+        }
+        level => Ok(level),
     }
 }
 
@@ -373,6 +380,9 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         Target::Job(job, unit) => (Some(unit), Some(job)),
         _ => (None, None),
     };
+    if let Some(step) = ask_first(method, unit, message, context)? {
+        return Ok(Dispatched { signature: String::new(), step });
+    }
     let mut invocation = Invocation {
         view: context.view,
         backend: context.backend,
@@ -381,6 +391,7 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         body: message.body(),
         peer_pid: context.peer_pid,
         is_stranger: !context.may_write,
+        fds: context.fds,
         done: context.done,
     };
     let step = (method.handler)(&mut invocation)?;
@@ -400,5 +411,76 @@ fn check_call(
             "Invalid arguments '{got}' to call {interface}.{member}(), expecting '{want}'."
         )));
     }
-    if method.access == Access::Write { may_write(context) } else { Ok(()) }
+    match method.access {
+        Access::Read => Ok(()),
+        access if context.may_ask && access.action().is_some() => Ok(()),
+        _ => may_write(context),
+    }
+}
+
+/// What comes before a call of somebody who may change something only if polkit says so. It is asked about the unit by
+/// the name that its file has, not by another one that rules may not know: one that is not in memory is loaded first.
+fn ask_first(
+    method: &Method,
+    unit: Option<UnitId>,
+    message: &Message<'_>,
+    context: Context<'_>,
+) -> Result<Option<Step>, Refusal> {
+    let Some(action) = method.access.action().filter(|_| !context.may_write) else {
+        return Ok(None);
+    };
+    let question = match about(method, action, unit, message, context)? {
+        About::Question(question) => question,
+        About::Unloaded(name) => return Ok(Some(Step::Load(vec![name]))),
+    };
+    match &context.done.allowed {
+        None => Ok(Some(Step::Authorize(question))),
+        Some(allowed) if *allowed == question => Ok(None),
+        // The name means another unit since.
+        Some(_) => Err(BusError::access_denied("Permission denied").into()),
+    }
+}
+
+enum About {
+    Question(Question),
+    Unloaded(UnitName),
+}
+
+fn about(
+    method: &Method,
+    action: Action,
+    unit: Option<UnitId>,
+    message: &Message<'_>,
+    context: Context<'_>,
+) -> Result<About, Refusal> {
+    let plain = About::Question(Question { action, unit: None });
+    if action != Action::ManageUnits {
+        return Ok(plain);
+    }
+    let mut body = message.body();
+    let named = match unit {
+        None if method.input.starts_with("s:") => Some(body.str()?),
+        _ => None,
+    };
+    let (named, verb) = match method.name {
+        "EnqueueUnitJob" | "EnqueueJob" => (named, authority::job_verb(body.str()?)),
+        "StartUnitReplace" => (Some(body.str()?), authority::unit_verb(method.name)),
+        name => (named, authority::unit_verb(name)),
+    };
+    let (Some(verb), true) = (verb, unit.is_some() || named.is_some()) else { return Ok(plain) };
+    let unit = match named {
+        None => unit,
+        // The caller's own.
+        Some("") => context.backend.unit_of_process(context.peer_pid),
+        Some(text) => {
+            let name = refusals::unit_name(text)?;
+            match context.view.lookup(&name) {
+                None if !context.done.tried.contains(&name) => return Ok(About::Unloaded(name)),
+                found => found,
+            }
+        }
+    };
+    let name = unit.map(|unit| context.view.definition(unit).name.to_string());
+    let name = name.or(named.map(str::to_owned)).unwrap_or_default();
+    Ok(About::Question(Question { action, unit: Some((name, verb)) }))
 }

@@ -33,6 +33,10 @@ constructors! {
     DBUS invalid_args "InvalidArgs";
     /// The client may not do this.
     DBUS access_denied "AccessDenied";
+    /// The client may do this once somebody has given a password.
+    DBUS needs_interaction "InteractiveAuthorizationRequired";
+    /// Whoever was asked has not answered.
+    DBUS timed_out "Timeout";
     /// This version does not do this.
     DBUS not_supported "NotSupported";
     /// There is no such method.

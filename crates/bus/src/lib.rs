@@ -9,10 +9,12 @@
 //! [`properties`] (the one table of properties), [`backend`] (what the manager provides),
 //! [`Bus`] (the thread).
 
+mod authority;
 pub mod backend;
 mod broker;
 mod bus;
 mod connection;
+pub mod descriptors;
 mod dispatch;
 pub mod error;
 pub mod glob;

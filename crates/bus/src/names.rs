@@ -270,8 +270,8 @@ impl Bus {
         self.connection.flush()?;
         let received = self.connection.receive();
         while let Some(frame) = self.connection.next_message()? {
-            if let Frame::Whole(frame) = frame
-                && let Ok(message) = parse(&frame)
+            if let Frame::Whole(parcel) = frame
+                && let Ok(message) = parse(&parcel.bytes)
                 && message.header.sender == DBUS
             {
                 self.understand(&message, names, tell);

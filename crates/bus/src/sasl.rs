@@ -24,6 +24,9 @@ pub struct Greeting {
     peer_uid: u32,
     server_id: [u8; 32],
     consumed: usize,
+    /// File descriptors are agreed on if the client asks for it.
+    allows_fds: bool,
+    has_fds: bool,
 }
 
 /// The client does not speak the protocol: drop it.
@@ -33,7 +36,24 @@ pub struct NoGreeting;
 impl Greeting {
     /// Waits for the greeting of a peer with this user id. `server_id` is 32 hexadecimal digits.
     pub fn new(peer_uid: u32, server_id: [u8; 32]) -> Greeting {
-        Greeting { phase: Phase::Nul, peer_uid, server_id, consumed: 0 }
+        Greeting {
+            phase: Phase::Nul,
+            peer_uid,
+            server_id,
+            consumed: 0,
+            allows_fds: false,
+            has_fds: false,
+        }
+    }
+
+    /// The client may send file descriptors, if it asks.
+    pub fn allow_fds(&mut self) {
+        self.allows_fds = true;
+    }
+
+    /// Whether file descriptors were agreed on.
+    pub fn has_fds(&self) -> bool {
+        self.has_fds
     }
 
     /// Whether messages follow.
@@ -70,6 +90,10 @@ impl Greeting {
             (Phase::Auth, "AUTH") => self.auth(rest, answer),
             (Phase::Data, "DATA") => self.identity(rest, answer),
             (Phase::Begin, "BEGIN") => self.phase = Phase::Done,
+            (Phase::Begin, "NEGOTIATE_UNIX_FD") if self.allows_fds => {
+                self.has_fds = true;
+                answer.extend(b"AGREE_UNIX_FD\r\n");
+            }
             (Phase::Begin, "NEGOTIATE_UNIX_FD") => answer.extend(b"ERROR no file descriptors\r\n"),
             (Phase::Data | Phase::Begin, "CANCEL" | "ERROR") => self.reject(answer),
             (Phase::Auth, "ERROR") => self.reject(answer),
@@ -108,18 +132,44 @@ impl Greeting {
     }
 }
 
-/// The other side: the greeting of a client, sent whole.
-pub fn client_greeting(uid: u32) -> Vec<u8> {
+/// The other side: the greeting of a client, sent whole; one that wants to receive file descriptors, too, asks for it.
+pub fn client_greeting(uid: u32, wants_fds: bool) -> Vec<u8> {
     let hex: String = uid.to_string().bytes().map(|digit| format!("{digit:02x}")).collect();
-    format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").into_bytes()
+    let asks = if wants_fds { "NEGOTIATE_UNIX_FD\r\n" } else { "" };
+    format!("\0AUTH EXTERNAL {hex}\r\n{asks}BEGIN\r\n").into_bytes()
 }
 
-/// Looks for the answer to [`client_greeting`] at the front of `received`: how many bytes it has, or
-/// nothing while its line is not all there.
-pub fn greeting_answer(received: &[u8]) -> Result<Option<usize>, NoGreeting> {
-    match received.windows(2).position(|pair| pair == b"\r\n") {
-        Some(end) if received.starts_with(b"OK ") => Ok(Some(end + 2)),
-        None if received.len() <= MAX_GREETING_BYTES => Ok(None),
+/// The answer to [`client_greeting`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GreetingAnswer {
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// Whether file descriptors are agreed on.
+    pub has_fds: bool,
+}
+
+/// Looks for the answer to [`client_greeting`] at the front of `received`; nothing while its lines are not all there.
+pub fn greeting_answer(
+    received: &[u8],
+    wants_fds: bool,
+) -> Result<Option<GreetingAnswer>, NoGreeting> {
+    let line_end = |from: &[u8]| from.windows(2).position(|pair| pair == b"\r\n");
+    let may_come = received.len() <= MAX_GREETING_BYTES;
+    match line_end(received) {
+        Some(end) if received.starts_with(b"OK ") => {
+            let first = end + 2;
+            let rest = received.get(first..).unwrap_or_default();
+            match line_end(rest) {
+                _ if !wants_fds => Ok(Some(GreetingAnswer { bytes: first, has_fds: false })),
+                Some(second) => {
+                    let has_fds = rest.starts_with(b"AGREE_UNIX_FD");
+                    Ok(Some(GreetingAnswer { bytes: first + second + 2, has_fds }))
+                }
+                None if may_come => Ok(None),
+                None => Err(NoGreeting),
+            }
+        }
+        None if may_come => Ok(None),
         _ => Err(NoGreeting),
     }
 }
@@ -140,9 +190,12 @@ fn decode_uid(hex: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Feeds `input` to the greeting of user 0; `|` marks the end of a write, `;` is CR LF.
     fn check(input: &str, want: &str) {
-        let mut greeting = Greeting::new(0, [b'f'; 32]);
+        check_of(Greeting::new(0, [b'f'; 32]), input, want);
+    }
+
+    /// Feeds `input` to the greeting of user 0; `|` marks the end of a write, `;` is CR LF.
+    fn check_of(mut greeting: Greeting, input: &str, want: &str) {
         let (mut answer, mut buffer, mut result) = (Vec::new(), Vec::new(), "waits");
         for part in input.split('|') {
             buffer.extend(part.replace(';', "\r\n").bytes());
@@ -185,18 +238,39 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_are_agreed_on_with_who_may_send_some() {
+        let mut greeting = Greeting::new(0, [b'f'; 32]);
+        greeting.allow_fds();
+        check_of(
+            greeting,
+            "\0AUTH EXTERNAL;DATA;NEGOTIATE_UNIX_FD;BEGIN;",
+            "DATA;OK ID;AGREE_UNIX_FD; done",
+        );
+    }
+
+    #[test]
     fn a_client_is_answered() {
-        let mut answer = Vec::new();
-        let mut server = Greeting::new(1000, [b'f'; 32]);
-        let sent = client_greeting(1000);
-        assert_eq!(server.feed(&sent, &mut answer), Ok(sent.len()));
-        assert!(server.is_done());
-        for end in 0..answer.len() {
-            assert_eq!(greeting_answer(&answer[..end]), Ok(None));
+        for (wants_fds, allows, has_fds) in
+            [(false, true, false), (true, false, false), (true, true, true)]
+        {
+            let mut answer = Vec::new();
+            let mut server = Greeting::new(1000, [b'f'; 32]);
+            if allows {
+                server.allow_fds();
+            }
+            let sent = client_greeting(1000, wants_fds);
+            assert_eq!(server.feed(&sent, &mut answer), Ok(sent.len()));
+            assert!(server.is_done());
+            assert_eq!(server.has_fds(), has_fds);
+            for end in 0..answer.len() {
+                assert_eq!(greeting_answer(&answer[..end], wants_fds), Ok(None));
+            }
+            let bytes = answer.len();
+            let got = greeting_answer(&[&answer[..], b"l"].concat(), wants_fds);
+            assert_eq!(got, Ok(Some(GreetingAnswer { bytes, has_fds })));
         }
-        assert_eq!(greeting_answer(&[&answer[..], b"l"].concat()), Ok(Some(answer.len())));
-        assert_eq!(greeting_answer(b"REJECTED EXTERNAL\r\n"), Err(NoGreeting));
-        assert_eq!(greeting_answer(&[b'O'; 2 * MAX_GREETING_BYTES]), Err(NoGreeting));
+        assert_eq!(greeting_answer(b"REJECTED EXTERNAL\r\n", true), Err(NoGreeting));
+        assert_eq!(greeting_answer(&[b'O'; 2 * MAX_GREETING_BYTES], false), Err(NoGreeting));
     }
 
     #[test]

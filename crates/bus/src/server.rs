@@ -5,17 +5,19 @@
 
 mod mailbox;
 mod over_bus;
+mod polkit;
 mod waiting;
 
 pub use mailbox::{Mail, Mailbox};
 pub use over_bus::Link;
 
 use mailbox::Hears;
+use polkit::Asking;
 use waiting::{After, Again, WaitingCall, holds_later};
 
 use crate::backend::{Backend, Call};
 use crate::broker::{Broker, Caller};
-use crate::connection::{Connection, Frame, Gone};
+use crate::connection::{Connection, Frame, Gone, Parcel};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
 use crate::methods::{Progress, Refusal, Step};
@@ -201,6 +203,15 @@ impl Server {
             if self.resting_until.is_some_and(|until| until <= now) {
                 self.watch_listener(true);
             }
+            if self.until_asked_in_vain().is_some_and(|left| left.is_zero()) {
+                self.end_asker();
+            }
+            if self.until_asked_polkit_in_vain().is_some_and(|left| left.is_zero()) {
+                self.end_unanswered();
+            }
+            if self.until_calm().is_some_and(|left| left.is_zero()) {
+                self.look_for_calm();
+            }
             if self.until_next_try().is_some_and(|left| left.is_zero()) {
                 self.look_for_bus(&[]);
             }
@@ -212,7 +223,9 @@ impl Server {
         let bus = self.link.as_ref().and_then(Link::connection);
         let clients = self.connections.len().saturating_sub(bus.is_some().into());
         match &self.link {
-            _ if clients > 0 || self.has_bus_subscribers() => Hears::All,
+            _ if clients > 0 || self.has_bus_subscribers() || self.has_bus_references() => {
+                Hears::All
+            }
             Some(_) if self.waiting.values().any(|waiting| waiting.origin.client.is_some()) => {
                 Hears::All
             }
@@ -230,6 +243,8 @@ impl Server {
         let half = self.half_since.filter(|_| self.strangers > 0);
         let half = half.map(|since| MESSAGE_TIME.saturating_sub(since.elapsed()));
         let all = greeting.into_iter().chain(reading).chain(self.until_next_try());
+        let all = all.chain(self.until_asked_in_vain()).chain(self.until_calm());
+        let all = all.chain(self.until_asked_polkit_in_vain());
         let due = all.chain(rest).chain(half).min();
         let timeout = due.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
@@ -295,9 +310,12 @@ impl Server {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         }
         let mut client = Connection::new(socket, peer, self.server_id, Instant::now());
-        if !self.is_privileged(uid) {
-            client.bound();
-            self.strangers += 1;
+        match self.is_privileged(uid) {
+            true => client.allow_fds(),
+            false => {
+                client.bound();
+                self.strangers += 1;
+            }
         }
         self.next_connection += 1;
         self.greeting.push_back(id);
@@ -389,6 +407,7 @@ impl Server {
         self.again.remove(&id);
         self.slow.remove(&id);
         self.bus_ended(id);
+        self.asker_ended(id);
         if self.resting_until.is_some() {
             self.watch_listener(true);
         }
@@ -401,7 +420,9 @@ impl Server {
         let received = if readable { client.receive() } else { Ok(()) };
         client.is_over = received.is_err();
         // What came before the end is still answered.
-        if self.pump(id).and(received).is_err() {
+        let pumped = self.pump(id).and_then(|()| self.judge(id)).and(received);
+        if let Err(why) = pumped {
+            self.note_flood(id, why);
             self.end(id);
         }
     }
@@ -430,7 +451,7 @@ impl Server {
         {
             any = true;
             match frame {
-                Frame::Whole(message) => self.handle(id, message)?,
+                Frame::Whole(parcel) => self.handle(id, parcel)?,
                 Frame::TooLong(beginning) => self.refuse_long(id, &beginning),
             }
         }
@@ -445,8 +466,8 @@ impl Server {
                 self.again.get_mut(&id).and_then(VecDeque::pop_front)
         {
             any = true;
-            self.end_waiting(&origin, again.message.len(), again.holds);
-            let handled = self.handle_call(&origin, reply_to, again.message, again.done);
+            self.end_waiting(&origin, again.call.bytes.len(), again.holds);
+            let handled = self.handle_call(&origin, reply_to, again.call, again.done);
             // A bus does not end with what one of its clients sent.
             if origin.client.is_none() {
                 handled?;
@@ -462,10 +483,10 @@ impl Server {
     fn handle_later(&mut self, id: u64) -> bool {
         let mut any = false;
         while self.connections.get(&id).is_some_and(Connection::has_room)
-            && let Some((client, caller, frame)) = self.broker(id).and_then(Broker::next_later)
+            && let Some((client, caller, parcel)) = self.broker(id).and_then(Broker::next_later)
         {
             any = true;
-            self.take_from_bus(id, client, caller, frame);
+            self.take_from_bus(id, client, caller, parcel);
         }
         any
     }
@@ -501,11 +522,14 @@ impl Server {
         epoll::modify(&self.epoll, client.socket.as_fd(), data, interest).map_err(Gone::Failed)
     }
 
-    fn handle(&mut self, id: u64, frame: Vec<u8>) -> Result<(), Gone> {
+    fn handle(&mut self, id: u64, parcel: Parcel) -> Result<(), Gone> {
         if self.is_bus(id) {
-            return self.hear(id, frame);
+            return self.hear(id, parcel);
         }
-        let message = wire::parse(&frame)?;
+        let message = wire::parse(&parcel.bytes)?;
+        if self.is_asker(id) {
+            return self.take_credentials(id, &message);
+        }
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
         client.has_spoken = true;
         let (uid, pid) = (client.peer.uid.as_raw(), client.peer.pid.as_raw_nonzero().get());
@@ -513,7 +537,7 @@ impl Server {
         match message.header.kind {
             Kind::MethodCall => {
                 let reply_to = ReplyTo::of(&message.header);
-                self.handle_call(&origin, reply_to, frame, Progress::default())
+                self.handle_call(&origin, reply_to, parcel, Progress::default())
             }
             _ => Ok(()),
         }
@@ -523,10 +547,10 @@ impl Server {
         &mut self,
         origin: &Origin,
         reply_to: ReplyTo,
-        frame: Vec<u8>,
+        parcel: Parcel,
         done: Progress,
     ) -> Result<(), Gone> {
-        let message = wire::parse(&frame)?;
+        let message = wire::parse(&parcel.bytes)?;
         if !message.is_body_sound() {
             return Err(Gone::Garbage(wire::WireError::Malformed));
         }
@@ -544,13 +568,15 @@ impl Server {
             // Whether a name's first message may start a service, the bus's policy has said.
             may_write: matches!(reply_to, ReplyTo::Activation(_))
                 || self.is_privileged(origin.caller.uid),
+            may_ask: origin.client.is_some() && self.is_bus(origin.connection),
             connection: origin.connection,
+            fds: &parcel.fds,
             done: &done,
         };
         match dispatch::dispatch(&message, context) {
             Err(Refusal::Garbage(error)) => return Err(error.into()),
             Err(Refusal::Error(error)) => self.fail(origin, &reply_to, &error),
-            Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, done)),
+            Ok(dispatched) => self.follow(origin, reply_to, dispatched, (parcel, done)),
         }
         Ok(())
     }
@@ -571,11 +597,14 @@ impl Server {
         origin: &Origin,
         reply_to: ReplyTo,
         dispatched: Dispatched,
-        (message, mut done): (Vec<u8>, Progress),
+        (call, mut done): (Parcel, Progress),
     ) {
         let signature = dispatched.signature;
         match dispatched.step {
             Step::Reply(body) => self.reply(origin, &reply_to, &signature, body),
+            Step::ReplyWithFd(body, fd) => {
+                self.reply_with_fd(origin, &reply_to, &signature, (body, fd));
+            }
             Step::Subscribe(on) => self.subscribe(origin, &reply_to, on),
             Step::Refer(unit, on) => match self.refer(origin, unit, on) {
                 Some(()) => self.reply(origin, &reply_to, "", Writer::new()),
@@ -584,10 +613,10 @@ impl Server {
                     self.fail(origin, &reply_to, &error);
                 }
             },
-            Step::Ask(call, then) => {
+            Step::Ask(question, then) => {
                 let then = After::Render(then);
-                let (origin, holds) = (origin.clone(), holds_later(&call));
-                self.ask(call, WaitingCall { origin, reply_to, signature, holds, then });
+                let (origin, holds) = (origin.clone(), holds_later(&question));
+                self.ask(question, WaitingCall { origin, reply_to, signature, holds, then });
             }
             Step::Load(names) if done.tried.len() + names.len() > LOADS_PER_CALL_MAX => {
                 let text = "Too many units to load at once.";
@@ -598,15 +627,19 @@ impl Server {
                 to_load.reverse();
                 let Some(name) = to_load.pop() else { return };
                 let holds = true;
-                let then = After::Again(Again { message, done, to_load, holds });
+                let then = After::Again(Again { call, done, to_load, holds });
                 let waiting =
                     WaitingCall { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LoadUnit(name), waiting);
             }
+            Step::Authorize(question) => {
+                let reply_to = reply_to.clone();
+                self.ask_polkit(Asking { origin: origin.clone(), reply_to, call, done, question });
+            }
             Step::LookAtFiles(unit) => {
                 done.has_looked = true;
                 let holds = false;
-                let then = After::Again(Again { message, done, to_load: Vec::new(), holds });
+                let then = After::Again(Again { call, done, to_load: Vec::new(), holds });
                 let waiting =
                     WaitingCall { origin: origin.clone(), reply_to, signature, holds, then };
                 self.ask(Call::LookAtUnitFiles(unit), waiting);
@@ -643,6 +676,26 @@ impl Server {
         }
     }
 
+    fn reply_with_fd(
+        &mut self,
+        origin: &Origin,
+        reply_to: &ReplyTo,
+        signature: &str,
+        (body, fd): (Writer, OwnedFd),
+    ) {
+        let serial = self.serial();
+        let client = self.connections.get_mut(&origin.connection);
+        let (&ReplyTo::Call(asked), Some(client)) = (reply_to, client) else { return };
+        if !client.sends_fds() {
+            let error = BusError::not_supported("The connection passes no file descriptors.");
+            return self.fail(origin, reply_to, &error);
+        }
+        let mut reply =
+            wire::method_return_with_fd(origin.to(), serial, asked, signature, body.len());
+        reply.extend(body.finish());
+        client.push_with_fd(reply, fd);
+    }
+
     fn fail(&mut self, origin: &Origin, reply_to: &ReplyTo, error: &BusError) {
         match reply_to {
             ReplyTo::Nothing => {}
@@ -673,6 +726,7 @@ impl Server {
                 Mail::Published(changed, notices, failed) => {
                     let fails_others = std::mem::replace(&mut self.failed, failed) != failed;
                     self.tell(|queue| queue.publish(&changed, &notices, fails_others));
+                    self.tell_of_referred(&changed);
                     self.jobs_over(&notices);
                     self.look_for_bus(&changed);
                 }

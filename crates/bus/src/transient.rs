@@ -9,10 +9,12 @@
 
 mod value;
 
+use crate::backend::Place;
 use crate::error::BusError;
 use crate::wire::{Reader, WireError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use warren_core::model::admin_marks::MarkersChange;
 use warren_unit::settings::{Group, Id, Kind, Section};
 use warren_unit::{UnitName, UnitType};
 
@@ -68,6 +70,12 @@ pub struct Properties {
     pub written: Vec<Written>,
     /// `PIDs`: the processes of a scope.
     pub pids: Vec<u32>,
+    /// `PIDFDs`: the same, by file descriptors of the call.
+    pub pidfds: Vec<u32>,
+    /// File descriptors of the call that a service's processes have.
+    pub places: Vec<(Place, u32)>,
+    /// `Markers`: what is noted that the unit needs.
+    pub markers: Option<MarkersChange>,
     /// `AddRef`: the unit stays in memory for as long as the client is on the bus.
     pub has_ref: bool,
 }
@@ -177,6 +185,38 @@ impl Properties {
         match (name, signature) {
             ("PIDs", "au") if unit_type == UnitType::Scope => {
                 self.pids = body.array(b'u', |r| r.u32())?;
+                return Ok(());
+            }
+            ("PIDFDs", "ah") if unit_type == UnitType::Scope => {
+                self.pidfds = body.array(b'h', |r| r.u32())?;
+                return Ok(());
+            }
+            (_, "h") if unit_type == UnitType::Service => {
+                let place = match name {
+                    "StandardInputFileDescriptor" => Place::Input,
+                    "StandardOutputFileDescriptor" => Place::Output,
+                    "StandardErrorFileDescriptor" => Place::Error,
+                    _ => return Err(unknown(name)),
+                };
+                self.places.push((place, body.u32()?));
+                return Ok(());
+            }
+            ("ExtraFileDescriptors", "a(hs)") if unit_type == UnitType::Service => {
+                let fds = body.array(b'(', |r| {
+                    r.align(8)?;
+                    Ok((r.u32()?, r.str()?))
+                })?;
+                for (index, fd_name) in fds {
+                    if !is_fd_name(fd_name) {
+                        let text = format!("Invalid name for a file descriptor: {fd_name}");
+                        return Err(BusError::invalid_args(text).into());
+                    }
+                    self.places.push((Place::Listed(fd_name.to_owned()), index));
+                }
+                return Ok(());
+            }
+            ("Markers", "as") => {
+                self.markers = Some(markers(&body.strs()?)?);
                 return Ok(());
             }
             ("AddRef", "b") => {
@@ -298,6 +338,9 @@ impl Properties {
 
     /// Whether it only says what can be changed of a unit that has a file (systemctl(1), `set-property`).
     pub fn fault_of_live(&self) -> Option<&'static str> {
+        if !self.places.is_empty() {
+            return Some("StandardInputFileDescriptor");
+        }
         let mut lasting =
             self.written.iter().filter(|w| !w.is_of_cgroup && w.name != "Description");
         lasting.next().map(|written| written.name)
@@ -324,6 +367,36 @@ impl Written {
         let lines: String = self.lines.iter().flat_map(|line| [line, "\n"]).collect();
         format!("{DROPIN_HEAD}[{}]\n{lines}", self.section)
     }
+}
+
+/// Words without a sign are all that is left; with one, that word is set or taken away.
+fn markers(words: &[&str]) -> Result<MarkersChange, BusError> {
+    let mut change = MarkersChange::default();
+    let mut signs = BTreeSet::new();
+    for word in words {
+        let (is_on, name) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
+            (Some(name), _) => (true, name),
+            (_, Some(name)) => (false, name),
+            _ => (true, *word),
+        };
+        signs.insert(name.len() < word.len());
+        let markers = if is_on { &mut change.on } else { &mut change.off };
+        match name {
+            "needs-reload" => markers.reload = true,
+            "needs-restart" => markers.restart = true,
+            _ => return Err(BusError::invalid_args(format!("Unknown marker \"{name}\"."))),
+        }
+    }
+    if signs.len() > 1 {
+        return Err(BusError::invalid_args("Bad marker syntax."));
+    }
+    change.replaces = signs.contains(&false);
+    Ok(change)
+}
+
+/// sd_pid_notify_with_fds(3), `FDNAME=`: printable ASCII without a colon.
+fn is_fd_name(name: &str) -> bool {
+    (1..=255).contains(&name.len()) && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
 }
 
 fn limit_name(unit_type: UnitType, name: &str) -> Option<&'static str> {

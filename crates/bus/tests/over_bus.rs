@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use support::client::*;
 use support::played::*;
 use support::*;
 use warren_bus::Answer;
+use warren_bus::backend::Call;
 use warren_bus::wire::{self, Kind, To, Writer};
 
 const UNITS: &str = "\
@@ -21,6 +23,9 @@ ExecStart=/bin/sleep 9
 == sysinit.target
 [Unit]
 ";
+
+const POLKIT: &str = "org.freedesktop.PolicyKit1";
+const DENIED: &str = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
 
 /// A message bus with the manager on it.
 struct MessageBus {
@@ -116,6 +121,65 @@ impl MessageBus {
         self.answer_as(sender, call, "a{sv}", &body);
     }
 
+    /// The manager asks polkit, which is not there.
+    fn is_without_polkit(&mut self) {
+        let check = self.next();
+        assert_eq!(check.member, "CheckAuthorization");
+        self.has_no_polkit(&check);
+    }
+
+    fn has_no_polkit(&mut self, check: &Received) {
+        let name = "org.freedesktop.DBus.Error.ServiceUnknown";
+        self.refuse_as(DBUS, check, (name, "The name is not activatable."));
+    }
+
+    fn refuse_as(&mut self, sender: &str, call: &Received, (name, text): (&str, &str)) {
+        let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
+        self.put(&wire::error_reply(To::Peer, 9, asked, name, text), sender);
+    }
+
+    /// The same for a client that allows a person to be asked.
+    fn call_interactively(&mut self, sender: &str, member: &str, args: (&str, Writer)) {
+        let member = format!("{MANAGER_INTERFACE}.{member}");
+        let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, args.0, args.1.as_bytes());
+        (whole[1], whole[2]) = (1, 4);
+        self.put(&whole, sender);
+    }
+
+    /// What polkit is asked next: by whom, about what, with which details, and whether a person may be asked.
+    fn is_asked(&mut self) -> (Received, String) {
+        let check = self.next();
+        assert_eq!(check.member, "CheckAuthorization");
+        assert_eq!(destination(&check.frame).as_deref(), Some(POLKIT));
+        let mut body = check.body();
+        assert_eq!(body.str(), Ok("system-bus-name"));
+        let entry = |r: &mut wire::Reader<'_>| {
+            r.align(8)?;
+            Ok((r.str()?.to_owned(), r.signature().and_then(|_| r.str())?.to_owned()))
+        };
+        let subject = body.array(b'{', entry).expect("a subject");
+        let action = body.str().expect("an action").rsplit('.').next().map(str::to_owned);
+        let detail = |r: &mut wire::Reader<'_>| {
+            r.align(8)?;
+            Ok((r.str()?.to_owned(), r.str()?.to_owned()))
+        };
+        let details = body.array(b'{', detail).expect("details");
+        let (flags, cancellation) = (body.u32(), body.str());
+        assert_eq!(cancellation, Ok(""));
+        let mut text = format!("{} {}", subject[0].1, action.expect("a name"));
+        for (name, value) in details {
+            text += &format!(" {name}={value}");
+        }
+        (check, format!("{text} {}", flags.expect("flags")))
+    }
+
+    /// Polkit's answer.
+    fn say(&mut self, check: &Received, authorized: bool, challenge: bool) {
+        let mut body = Writer::new();
+        body.structure().bool(authorized).bool(challenge).array(b'{', |_| {});
+        self.answer_as(":1.3", check, "(bba{ss})", &body);
+    }
+
     /// What the manager says next: to whom, and what.
     fn says(&mut self) -> String {
         let said = self.next();
@@ -157,8 +221,8 @@ fn a_client_is_asked_about_once_and_may_do_what_its_user_may() {
     bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"o\"");
-    let denied = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
-    assert_eq!(bus.says(), format!("to :1.7: {denied}"));
+    bus.is_without_polkit();
+    assert_eq!(bus.says(), format!("to :1.7: {DENIED}"));
     bus.call(":1.7", "ListUnits", &[]);
     assert_eq!(bus.says(), "to :1.7: reply \"a(ssssssouso)\"");
     bus.call(":1.8", "StartUnit", &["a.service", "replace"]);
@@ -270,6 +334,160 @@ fn references_last_as_long_as_the_client() {
     assert_eq!(ground.machine.take_referred(), "true false");
 }
 
+/// What polkit is asked about a call of a user who may change nothing himself.
+#[track_caller]
+fn check_asked(bus: &mut MessageBus, member: &str, args: (&str, Writer), want: &str) {
+    bus.call_with(":1.7", MANAGER_INTERFACE, member, args);
+    let (check, asked) = bus.is_asked();
+    assert_eq!(asked, format!(":1.7 {want}"));
+    bus.say(&check, false, false);
+    assert_eq!(bus.says(), format!("to :1.7: {DENIED}"));
+}
+
+/// The same words as systemd 252 has for them.
+#[test]
+fn polkit_is_asked_about_who_may_change_nothing_himself() {
+    let (ground, mut bus) = joined("polkit");
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    bus.introduce(":1.7", 4711);
+    bus.says();
+    ground.machine.asked.lock().expect("nobody panics").clear();
+    let text = |text: &str| {
+        format!(
+            "polkit.message=Authentication is required to {text}. polkit.gettext_domain=systemd 1"
+        )
+    };
+    let job = |verb: &str, about: &str| {
+        format!("manage-units unit=a.service verb={verb} {}", text(&format!("{about} '$(unit)'")))
+    };
+    let unit = || strings(&["a.service", "replace"]);
+    for (member, verb, about) in [
+        ("StartUnit", "start", "start"),
+        ("StopUnit", "stop", "stop"),
+        ("TryRestartUnit", "try-restart", "restart"),
+        ("ReloadOrTryRestartUnit", "reload-or-try-restart", "restart"),
+    ] {
+        check_asked(&mut bus, member, unit(), &job(verb, about));
+    }
+    let enqueue = strings(&["a.service", "stop", "replace"]);
+    check_asked(&mut bus, "EnqueueUnitJob", enqueue, &job("stop", "stop"));
+    let absent = job("start", "start").replace("a.service", "absent.service");
+    check_asked(&mut bus, "StartUnit", strings(&["absent.service", "replace"]), &absent);
+    let reset = text("reset the \"failed\" state of '$(unit)'");
+    let reset = format!("manage-units unit=a.service verb=reset-failed {reset}");
+    check_asked(&mut bus, "ResetFailedUnit", strings(&["a.service"]), &reset);
+    let refer = "manage-units unit=a.service verb=ref 0";
+    check_asked(&mut bus, "RefUnit", strings(&["a.service"]), refer);
+    let none = || strings(&[]);
+    check_asked(&mut bus, "ResetFailed", none(), "manage-units 0");
+    check_asked(&mut bus, "Reload", none(), "reload-daemon 0");
+    let mut names = Writer::new();
+    names.strs(["A=b"]);
+    check_asked(&mut bus, "SetEnvironment", ("as", names), "set-environment 0");
+    let mut files = Writer::new();
+    files.strs(["a.service"]).bool(false);
+    check_asked(&mut bus, "DisableUnitFiles", ("asb", files), "manage-unit-files 0");
+    // A person may be asked if the client says so.
+    bus.call_interactively(":1.7", "Reload", none());
+    let (check, asked) = bus.is_asked();
+    assert_eq!(asked, ":1.7 reload-daemon 1");
+    bus.say(&check, false, true);
+    let needed = "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired: Interactive \
+                  authentication required.";
+    assert_eq!(bus.says(), format!("to :1.7: {needed}"));
+    // Of these it is not asked.
+    bus.call(":1.7", "PowerOff", &[]);
+    assert_eq!(bus.says(), format!("to :1.7: {DENIED}"));
+    assert!(!ground.machine.is_up("a.service"));
+    let looks = |call: &Call| matches!(call, Call::LoadUnit(_) | Call::LookAtUnitFiles(_));
+    let asked = ground.machine.asked.lock().expect("nobody panics");
+    assert_eq!(asked.iter().filter(|call| !looks(call)).collect::<Vec<_>>(), Vec::<&Call>::new());
+}
+
+#[test]
+fn whom_polkit_allows_it_may_do_it_once_and_nobody_waits_meanwhile() {
+    let (ground, mut bus) = joined("allowed");
+    bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
+    bus.introduce(":1.7", 4711);
+    let (check, _) = bus.is_asked();
+    // Root does not wait for a person, nor does the same client.
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+    bus.call(":1.8", "ResetFailed", &[]);
+    bus.introduce(":1.8", 0);
+    assert_eq!(bus.says(), "to :1.8: reply \"\"");
+    assert!(!ground.machine.is_up("a.service"));
+    bus.say(&check, true, false);
+    assert_eq!(bus.says(), "to :1.7: reply \"o\"");
+    assert!(ground.machine.is_up("a.service"));
+    // A second answer to it is none, and the next call is asked about anew.
+    bus.say(&check, true, false);
+    bus.call(":1.7", "StopUnit", &["a.service", "replace"]);
+    let check = loop {
+        let told = bus.next();
+        if told.member == "CheckAuthorization" {
+            break told;
+        }
+        assert!(matches!(told.kind, Kind::Signal), "{}", told.member);
+    };
+    bus.refuse_as(":1.3", &check, ("org.freedesktop.PolicyKit1.Error.Failed", "no"));
+    while bus.says() != "to :1.7: org.freedesktop.PolicyKit1.Error.Failed: no" {}
+    assert!(ground.machine.is_up("a.service"));
+}
+
+#[test]
+fn a_user_has_some_questions_in_flight_and_no_more() {
+    let (_ground, mut bus) = joined("questions");
+    bus.call(":1.7", "Reload", &[]);
+    bus.introduce(":1.7", 4711);
+    let (first, _) = bus.is_asked();
+    let mut asked = 1;
+    loop {
+        bus.call(":1.7", "Reload", &[]);
+        let told = bus.next();
+        if told.member != "CheckAuthorization" {
+            let error = "org.freedesktop.DBus.Error.LimitsExceeded: Too many calls at once.";
+            assert_eq!(told.error(), error);
+            break;
+        }
+        asked += 1;
+    }
+    assert_eq!(asked, 16);
+    bus.say(&first, false, false);
+    assert_eq!(bus.says(), format!("to :1.7: {DENIED}"));
+    bus.call(":1.7", "Reload", &[]);
+    bus.is_asked();
+    // Somebody else is asked about.
+    bus.call(":1.8", "Reload", &[]);
+    bus.introduce(":1.8", 4712);
+    let (check, asked) = bus.is_asked();
+    assert_eq!(asked, ":1.8 reload-daemon 0");
+    bus.say(&check, true, false);
+    assert_eq!(bus.says(), "to :1.8: reply \"\"");
+}
+
+#[test]
+fn who_refers_to_a_unit_is_told_of_its_changes() {
+    let (ground, mut bus) = joined("referred");
+    bus.call(":1.7", "RefUnit", &["a.service"]);
+    bus.introduce(":1.7", 0);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    // Of another unit nothing is told, nor of jobs.
+    ground.machine.start("sysinit.target");
+    ground.machine.start("a.service");
+    for _ in 0..2 {
+        let told = bus.next();
+        let path = wire::parse(&told.frame).map(|message| message.header.path.to_owned());
+        assert_eq!(path.as_deref(), Ok("/org/freedesktop/systemd1/unit/a_2eservice"));
+        assert_eq!(told.member, "PropertiesChanged");
+    }
+    bus.call(":1.7", "UnrefUnit", &["a.service"]);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    ground.machine.start("a.service");
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
 #[test]
 fn the_bus_has_services_started() {
     let (ground, mut bus) = joined("activation");
@@ -319,8 +537,8 @@ fn who_a_client_is_only_the_bus_says() {
     assert_eq!(call.member, "GetConnectionCredentials");
     bus.tell_user(&call, 0, ":1.9");
     bus.tell_user(&call, 4711, DBUS);
-    let denied = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
-    assert_eq!(bus.says(), format!("to :1.9: {denied}"));
+    bus.is_without_polkit();
+    assert_eq!(bus.says(), format!("to :1.9: {DENIED}"));
 }
 
 #[test]
@@ -329,9 +547,115 @@ fn no_message_of_a_client_costs_the_others_the_bus() {
     bus.put_hostile(":1.9");
     let exceeded = "org.freedesktop.DBus.Error.LimitsExceeded: The message is too long.";
     assert_eq!(bus.says(), format!("to :1.9: {exceeded}"));
+    // One that says that it has file descriptors, and has none, is a call as any other.
+    bus.introduce(":1.9", 4711);
+    assert_eq!(bus.says(), "to :1.9: reply \"\"");
     bus.call(":1.7", "GetDefaultTarget", &[]);
     bus.introduce(":1.7", 4711);
     assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
+
+/// A call of StartTransientUnit with a standard input.
+fn run_with_input() -> Vec<u8> {
+    let mut body = Writer::new();
+    body.str("a.service").str("fail");
+    body.array(b'(', |w| {
+        w.structure().str("StandardInputFileDescriptor").variant("h").u32(0);
+    });
+    body.array(b'(', |_| {});
+    let member = format!("{MANAGER_INTERFACE}.StartTransientUnit");
+    let types = "ssa(sv)a(sa(sv))";
+    let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, types, body.as_bytes());
+    (whole[1], whole[2]) = (1, 0);
+    whole
+}
+
+/// A pipe whose one end a client sends with its call: what reads at the other, once nothing of it is left here.
+fn put_pipe(bus: &mut MessageBus, sender: &str) -> std::io::PipeReader {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    bus.put_with_fds(&run_with_input(), sender, &[writer.as_fd()]);
+    reader
+}
+
+fn is_closed(reader: &std::io::PipeReader) -> bool {
+    warren_sys::fdpass::wait_readable(reader.as_fd(), std::time::Duration::ZERO) == Ok(true)
+}
+
+/// The manager asks over a connection of its own who the sender is.
+fn introduce_apart(bus: &MessageBus, client: &str, uid: Option<u32>) {
+    let mut apart = MessageBus {
+        listener: bus.listener.try_clone().expect("free"),
+        bus: PlayedBus::new(accept(&bus.listener)),
+    };
+    assert_eq!(apart.next().member, "Hello");
+    let call = apart.next();
+    assert_eq!(call.member, "GetConnectionCredentials");
+    assert_eq!(call.body().str(), Ok(client));
+    match uid {
+        Some(uid) => apart.tell_user(&call, uid, DBUS),
+        None => apart.end(),
+    }
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[test]
+fn descriptors_are_taken_of_who_may_change_things() {
+    let (ground, mut bus) = joined("fds");
+    let reader = put_pipe(&mut bus, ":1.9");
+    introduce_apart(&bus, ":1.9", Some(own_uid()));
+    assert_eq!(bus.says(), "to :1.9: reply \"o\"");
+    let sent = || {
+        let asked = ground.machine.asked.lock().expect("nobody panics");
+        asked
+            .iter()
+            .any(|call| matches!(call, Call::StartTransient(made) if made.fds.get(0).is_some()))
+    };
+    assert!(sent(), "it came along");
+    assert!(!is_closed(&reader));
+    ground.machine.asked.lock().expect("nobody panics").clear();
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&reader));
+    // Now that it is known who that is, nobody is asked.
+    let again = put_pipe(&mut bus, ":1.9");
+    while bus.says() != "to :1.9: reply \"o\"" {}
+    assert!(sent() && !is_closed(&again));
+}
+
+#[test]
+fn descriptors_of_others_are_never_received() {
+    let (ground, mut bus) = joined("fds-of-others");
+    let denied = format!("to :1.9: {DENIED}");
+    // What is behind it waits for nothing but who sent it.
+    let reader = put_pipe(&mut bus, ":1.9");
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    introduce_apart(&bus, ":1.9", Some(4711));
+    let check = bus.next();
+    assert_eq!(check.member, "CheckAuthorization");
+    assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+    bus.has_no_polkit(&check);
+    assert_eq!(bus.says(), denied);
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&reader));
+    let again = put_pipe(&mut bus, ":1.9");
+    bus.is_without_polkit();
+    assert_eq!(bus.says(), denied);
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&again));
+    // Of whom the bus does not say who it is, none are taken either.
+    let nobody = put_pipe(&mut bus, ":1.10");
+    introduce_apart(&bus, ":1.10", None);
+    warren_testkit::wait_until("nothing keeps it", || is_closed(&nobody));
+    bus.introduce(":1.10", own_uid());
+    assert!(bus.says().contains("did not come along"));
+    assert!(
+        !ground
+            .machine
+            .asked
+            .lock()
+            .expect("nobody panics")
+            .iter()
+            .any(|call| matches!(call, Call::StartTransient(_)))
+    );
 }
 
 #[test]

@@ -3,14 +3,15 @@
 
 mod support;
 
-use std::io::Write;
-use std::os::fd::AsFd;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use support::client::*;
+use support::played::of_fds;
 use support::*;
 use warren_bus::backend::Call;
-use warren_bus::wire::{Kind, Writer};
-use warren_sys::fdpass;
+use warren_bus::wire::{self, Kind, Writer};
+use warren_sys::{fdpass, memfd, process};
 use warren_unit::UnitName;
 
 const UNITS: &str = include_str!("units.txt");
@@ -44,6 +45,110 @@ fn arguments(words: &str) -> (String, Writer) {
 }
 
 fn drop_writer(_: &mut Writer) {}
+
+/// Connects, and agrees on file descriptors.
+fn connect_with_fds(dir: &Scratch) -> Client {
+    let mut client = Client::raw(&dir.path("private"));
+    let greeting = b"\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n";
+    client.stream.write_all(greeting).expect("the bus reads");
+    let mut answer = [0; 6 + 3 + 32 + 2 + 15];
+    client.stream.read_exact(&mut answer).expect("the bus answers");
+    assert!(answer.ends_with(b"AGREE_UNIX_FD\r\n"));
+    client
+}
+
+/// Asks for a scope with the process of this file descriptor.
+fn scope_of(client: &mut Client, name: &str, fd: BorrowedFd<'_>, index: u32) -> Received {
+    let mut body = Writer::new();
+    body.str(name).str("fail");
+    body.array(b'(', |w| {
+        w.structure().str("PIDFDs").variant("ah").array(b'h', |w| _ = w.u32(index));
+    });
+    body.array(b'(', |_| {});
+    let member = format!("{MANAGER_INTERFACE}.StartTransientUnit");
+    let mut call =
+        wire::signal(wire::To::Peer, 77, MANAGER, &member, "ssa(sv)a(sa(sv))", body.as_bytes());
+    (call[1], call[2]) = (1, 0);
+    fdpass::send(client.stream.as_fd(), &of_fds(call, 1), &[fd]).expect("the bus reads");
+    loop {
+        let told = client.receive().expect("the bus replies");
+        if told.kind != Kind::Signal {
+            break told;
+        }
+    }
+}
+
+#[test]
+fn scopes_are_made_of_processes_behind_descriptors() {
+    let (dir, machine) = serve("pidfds");
+    let mut client = connect_with_fds(&dir);
+    let own = process::pidfd_open(std::process::id() as i32).expect("it is there");
+    // The machine of these tests has files alone: what it was asked counts.
+    let error = scope_of(&mut client, "a.scope", own.as_fd(), 0).error();
+    assert!(error.contains("NoSuchUnit"), "{error}");
+    let pids = || {
+        let asked = machine.asked.lock().expect("nobody panics");
+        let made = asked.iter().filter_map(|call| match call {
+            Call::StartTransient(made) => Some(made.pids.clone()),
+            _ => None,
+        });
+        made.collect::<Vec<_>>()
+    };
+    assert_eq!(pids(), [vec![std::process::id()]]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let invalid = "org.freedesktop.DBus.Error.InvalidArgs: File descriptor";
+    let error = scope_of(&mut client, "b.scope", writer.as_fd(), 0).error();
+    assert_eq!(error, format!("{invalid} 0 is no process."));
+    let error = scope_of(&mut client, "c.scope", own.as_fd(), 1).error();
+    assert_eq!(error, format!("{invalid} 1 did not come along."));
+    assert_eq!(pids().len(), 1);
+    // Nothing keeps what came.
+    drop(writer);
+    warren_testkit::wait_until("the pipe is closed", || {
+        fdpass::wait_readable(reader.as_fd(), std::time::Duration::ZERO) == Ok(true)
+    });
+}
+
+#[test]
+fn a_dump_is_a_file_in_memory_for_whom_passes_descriptors() {
+    let (dir, _machine) = serve("dump");
+    let member = "DumpByFileDescriptor";
+    let mut without = Client::new(&dir.path("private"));
+    let text = without.manager("Dump", &[]).body().str().map(str::to_owned).expect("a text");
+    assert!(text.contains("-> Unit "), "{text}");
+    let refused =
+        "org.freedesktop.DBus.Error.NotSupported: The connection passes no file descriptors.";
+    assert_eq!(without.manager(member, &[]).error(), refused);
+    let mut client = connect_with_fds(&dir);
+    // What is before it and behind it comes without.
+    for member in ["GetDefaultTarget", member, "Dump"] {
+        client.send(MANAGER, MANAGER_INTERFACE, member, ("", Writer::new()));
+    }
+    let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+    let is_whole = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    warren_testkit::wait_until("all is answered", || {
+        let mut room = vec![0; 1 << 16];
+        if let Ok(received) = fdpass::recv_all(client.stream.as_fd(), &mut room, &mut fds) {
+            bytes.extend_from_slice(&room[..received.bytes]);
+        }
+        is_whole(&bytes)
+    });
+    let dump = memfd::read_all(fds[0].as_fd(), 1 << 20).expect("a file");
+    assert_eq!((String::from_utf8_lossy(&dump).as_ref(), fds.len()), (text.as_str(), 1));
+    assert!(memfd::is_sealed(fds[0].as_fd()));
+    let with_fds = |bytes: &[u8]| {
+        let (mut rest, mut all) = (bytes, Vec::new());
+        while let Ok(Some(end)) = wire::frame_bytes(rest) {
+            let header = wire::parse_header(rest).expect("a message");
+            if header.kind != Kind::Signal {
+                all.push(header.descriptors);
+            }
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        all
+    };
+    assert_eq!(with_fds(&bytes), [0, 1, 0]);
+}
 
 /// The descriptor is such that closing it would take an hour, as long as the listener is there.
 #[test]

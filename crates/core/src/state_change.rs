@@ -5,6 +5,7 @@
 
 use crate::features::{dynamic_user, freezer, remarks};
 use crate::model::active_state::ActiveState;
+use crate::model::admin_marks::Markers;
 use crate::model::ids::UnitId;
 use crate::model::reason::{Cause, Code, Reason};
 use crate::model::state::*;
@@ -65,6 +66,9 @@ fn stamp(core: &mut Core, unit: UnitId, old: ActiveState, new: ActiveState) {
     }
     let history = core.units.history_mut(unit);
     history.state_change = now;
+    if old.is_down() != new.is_down() {
+        history.markers = Markers::default();
+    }
     if old.is_down() && !new.is_down() {
         history.inactive_exit = now;
     }

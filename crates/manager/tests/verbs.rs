@@ -501,3 +501,104 @@ fn what_is_wrong_with_a_unit_file_is_shown_where_the_unit_is() {
     }
     assert!(!warren(&m, "status value").contains("Fault:"), "it can be used");
 }
+
+/// As packages do it: what is noted counts until the unit is restarted, reloaded or down, and outlasts the manager.
+#[test]
+fn marked_units_are_restarted_or_reloaded() {
+    const NAME: &str = "marked_units_are_restarted_or_reloaded";
+    let reloads = "[Service]\nExecStart=@P stay\nExecReload=/bin/true\n";
+    let plain = "[Service]\nExecStart=@P stay\n";
+    let units =
+        [("a.service", plain), ("b.service", reloads), ("c.service", plain), ("d.service", plain)];
+    let Some(m) = Machine::start("verbs-marked", &units) else { return };
+    if !lab::has_systemctl(NAME) {
+        return;
+    }
+    let markers = |unit: &str| {
+        systemctl(&m, &format!("show -p Markers --value {unit}")).replace("\n= 0\n", "")
+    };
+    let set =
+        |unit: &str, words: &str| systemctl(&m, &format!("set-property {unit} 'Markers={words}'"));
+    for unit in ["a.service", "b.service", "d.service"] {
+        m.expect_job("start", unit, "done");
+    }
+    for (words, left) in [
+        ("needs-restart", "needs-restart"),
+        ("+needs-reload", "needs-reload needs-restart"),
+        ("-needs-restart", "needs-reload"),
+        ("needs-restart needs-reload", "needs-reload needs-restart"),
+        ("", "needs-reload needs-restart"),
+        ("needs-restart", "needs-restart"),
+    ] {
+        assert_eq!(set("a.service", words), "= 0\n");
+        assert_eq!(markers("a.service"), left, "after {words:?}");
+    }
+    assert!(set("a.service", "+needs-restart needs-reload").contains("Bad marker syntax."));
+    assert!(set("a.service", "bogus").contains("Unknown marker \"bogus\"."));
+    for unit in ["b.service", "c.service", "d.service"] {
+        assert_eq!(set(unit, "needs-reload"), "= 0\n");
+    }
+    assert_eq!(markers("c.service"), "", "it is down");
+    // The end of a run is the end of what it needed.
+    m.run(&["systemctl", "kill", "--signal=KILL", "d.service"]).expect("it runs");
+    m.wait_for("d.service", "failed/failed");
+    assert_eq!(markers("d.service"), "");
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager answers", || {
+        (m.manager_pid() != old).then(|| m.try_call("Totals", &serde_json::json!({})))?
+    });
+    assert_eq!([markers("a.service"), markers("b.service")], ["needs-restart", "needs-reload"]);
+    let pids = || ["a.service", "b.service"].map(|unit| m.main_pid(unit));
+    let [a, b] = pids();
+    assert_eq!(systemctl(&m, "reload-or-restart --marked"), "= 0\n");
+    let [new_a, new_b] = pids();
+    assert!(new_a != a && new_b == b, "{a:?} {new_a:?} {b:?} {new_b:?}");
+    assert_eq!([markers("a.service"), markers("b.service")], ["", ""]);
+    assert_eq!(m.state("c.service"), "inactive/dead");
+    assert_eq!(systemctl(&m, "reload-or-restart --marked"), "= 0\n");
+    assert_eq!(pids(), [new_a, new_b]);
+}
+
+#[test]
+fn what_the_manager_logs_is_changed_while_it_runs_and_stays() {
+    const NAME: &str = "what_the_manager_logs_is_changed_while_it_runs_and_stays";
+    let failing = "[Service]\nExecStart=/bin/false\n";
+    let Some(m) = Machine::start("verbs-log-level", &[("bad.service", failing)]) else { return };
+    if !lab::has_systemctl(NAME) {
+        return;
+    }
+    assert_eq!(systemctl(&m, "log-level"), "info\n= 0\n");
+    assert_eq!(systemctl(&m, "log-target"), "auto\n= 0\n");
+    let said = |what: &str| m.console().matches(what).count();
+    let fail = || {
+        m.expect_job("restart", "bad.service", "done");
+        m.wait_for("bad.service", "failed/failed");
+        // What is said of it is said before another question is answered.
+        systemctl(&m, "log-level");
+    };
+    fail();
+    let before = said("bad.service: ");
+    assert!(before > 0, "{}", m.console());
+    assert_eq!(systemctl(&m, "log-level crit"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-level"), "crit\n= 0\n");
+    assert!(systemctl(&m, "log-target kmsg").contains("auto, console, journal or null"));
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager answers", || {
+        (m.manager_pid() != old).then(|| m.try_call("Totals", &serde_json::json!({})))?
+    });
+    assert_eq!(systemctl(&m, "log-level"), "crit\n= 0\n");
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    assert_eq!(systemctl(&m, "log-level info"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-target null"), "= 0\n");
+    assert_eq!(systemctl(&m, "log-target"), "null\n= 0\n");
+    fail();
+    assert_eq!(said("bad.service: "), before);
+    assert_eq!(systemctl(&m, "log-target console"), "= 0\n");
+    fail();
+    assert!(said("bad.service: ") > before, "{}", m.console());
+}

@@ -22,6 +22,9 @@ const LOOKS_APART: Duration = Duration::from_millis(100);
 /// Room for the sender, and for all file descriptors and the pidfd of a message.
 const CONTROL_WORDS: usize = 144;
 
+/// Most bytes of a stream that a process takes with the descriptors at its front.
+pub const PIECE_BYTES_MAX: usize = 16 << 10;
+
 /// What a process is to let go of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
@@ -29,6 +32,8 @@ enum Task {
     Front,
     /// The same, unless it is one file in memory.
     FrontUnlessMemory,
+    /// So many bytes at the front of a stream, with the descriptors that came with them.
+    Piece(usize),
     /// All messages of a datagram socket, one after the other, and the socket.
     Queue,
     /// A socket with what is in it.
@@ -115,6 +120,16 @@ impl Disposal {
     /// When no process can be had.
     pub fn of_front_unless_memory(socket: BorrowedFd<'_>) -> Result<Disposal> {
         Disposal::begin(socket, Task::FrontUnlessMemory)
+    }
+
+    /// Has so many bytes at the front of a stream thrown away, [`PIECE_BYTES_MAX`] at most, with the descriptors that
+    /// came with them. Who looked at them knows what they are.
+    ///
+    /// # Errors
+    /// When no process can be had.
+    pub fn of_piece(socket: BorrowedFd<'_>, bytes: usize) -> Result<Disposal> {
+        debug_assert!(bytes <= PIECE_BYTES_MAX, "no more was looked at");
+        Disposal::begin(socket, Task::Piece(bytes.min(PIECE_BYTES_MAX)))
     }
 
     /// Gives a datagram socket away: each message is taken when the one before it has been let go of, so what is
@@ -266,6 +281,7 @@ extern "C" fn run(shared: *mut libc::c_void) -> ! {
             enter(&shared.step, Step::Apart);
             match shared.task {
                 Task::Front => take(shared),
+                Task::Piece(bytes) => take_piece(shared, bytes),
                 Task::FrontUnlessMemory => sort(shared),
                 Task::Queue => {
                     wait_until_alone(shared);
@@ -363,16 +379,40 @@ unsafe fn take(shared: &Shared) {
     enter(&shared.step, if was_there { Step::Taken } else { Step::Nothing });
 }
 
+/// Takes so many bytes at the front of a stream, and says so before anything that came with them is closed.
+///
+/// # Safety
+/// To be called in the new process only.
+unsafe fn take_piece(shared: &Shared, bytes: usize) {
+    let mut room = std::mem::MaybeUninit::<[u8; PIECE_BYTES_MAX]>::uninit();
+    let bytes = bytes.min(PIECE_BYTES_MAX);
+    let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: bytes };
+    // SAFETY: promised by the caller; the room is as large as is said, and lives over the call.
+    let taken = unsafe { receive_into(&mut part, libc::MSG_DONTWAIT) };
+    enter(&shared.step, if taken == bytes as isize { Step::Taken } else { Step::Nothing });
+}
+
 /// Receives a message with all its file descriptors, so that the kernel has none to close; its bytes are cut.
 ///
 /// # Safety
 /// To be called in the new process only.
 unsafe fn receive(flags: i32) -> isize {
+    // SAFETY: promised by the caller.
+    unsafe { receive_into(std::ptr::null_mut(), flags) }
+}
+
+/// The same with room for bytes, if there is some.
+///
+/// # Safety
+/// To be called in the new process only, with nothing or one part that is valid over the call.
+unsafe fn receive_into(part: *mut libc::iovec, flags: i32) -> isize {
     const _: () = assert!(CONTROL_WORDS * 8 >= 16 + FDS_PER_MESSAGE_MAX * 4 + 32 + 24);
     let mut control = [0u64; CONTROL_WORDS];
     // SAFETY: an all-zero msghdr is valid; the control buffer lives over the call.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = part;
+        message.msg_iovlen = usize::from(!part.is_null()) as _;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
         raw::call(libc::SYS_recvmsg, [0, (&raw mut message) as usize, flags as usize, 0])
@@ -468,6 +508,22 @@ mod tests {
         check("many", &many, Front::Taken);
         assert_eq!(number(near.as_fd()), number_before, "the caller's table is its own");
         let mut empty = Disposal::of_front(near.as_fd()).expect("a process");
+        assert_eq!(empty.front(PATIENCE), Front::Nothing);
+        wait_for_end(&mut empty);
+    }
+
+    #[test]
+    fn a_piece_of_a_stream_goes_with_its_descriptors_and_what_is_behind_it_stays() {
+        let (far, near) = UnixStream::pair().expect("a pair");
+        fdpass::send(far.as_fd(), b"with", &[far.as_fd(), far.as_fd()]).expect("room");
+        fdpass::send(far.as_fd(), b"behind", &[]).expect("room");
+        let mut piece = Disposal::of_piece(near.as_fd(), 4).expect("a process");
+        assert_eq!(piece.front(PATIENCE), Front::Taken);
+        wait_for_end(&mut piece);
+        let mut room = [0; 16];
+        let seen = fdpass::recv_plain(near.as_fd(), &mut room).expect("there is more");
+        assert_eq!(&room[..seen.bytes], b"behind");
+        let mut empty = Disposal::of_piece(near.as_fd(), 4).expect("a process");
         assert_eq!(empty.front(PATIENCE), Front::Nothing);
         wait_for_end(&mut empty);
     }

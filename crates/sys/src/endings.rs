@@ -3,10 +3,10 @@
 //!
 //! Only such connections wait, and only for others of the same user: one [`LettingGo`] for all threads of a program.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::letting_go::LettingGo;
+use crate::letting_go::{LettingGo, Verdict};
 
 static ENDINGS: Mutex<LettingGo> = Mutex::new(LettingGo::new());
 
@@ -24,6 +24,17 @@ pub fn unended(uid: u32) -> usize {
 /// which nothing tells of.
 pub fn are_full() -> bool {
     all().is_full()
+}
+
+/// How much of all users is not let go of yet.
+pub fn held_up() -> usize {
+    all().count()
+}
+
+/// Throws away so many bytes at the front of a connection with the descriptors that this user sent with them. If
+/// [`Verdict::Stays`], they are still there: the user has as many processes as he may.
+pub fn discard_piece(socket: BorrowedFd<'_>, bytes: usize, uid: u32) -> Verdict {
+    all().discard_piece(socket, bytes, uid)
 }
 
 /// Ends a connection to this user for both sides, without waiting. If there are file descriptors in it, a process

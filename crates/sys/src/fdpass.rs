@@ -367,6 +367,16 @@ pub fn take(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> 
     receive_whole(socket, data, fds, (libc::MSG_DONTWAIT, CONTROL_BYTES)).map(|_| ())
 }
 
+/// Receives without blocking, and closes nothing: what came of descriptors that did not all fit is handed out, and
+/// that some are lost is said.
+pub fn recv_all(
+    socket: BorrowedFd<'_>,
+    data: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> Result<Received> {
+    receive_whole(socket, data, fds, (libc::MSG_DONTWAIT, CONTROL_BYTES))
+}
+
 fn receive(
     socket: BorrowedFd<'_>,
     data: &mut [u8],

@@ -31,6 +31,9 @@ pub const QUEUES_MAX: usize = 64;
 /// One that is not held up is over in less.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// The same where to find that one is held up costs others more than a moment.
+const LONG_PATIENCE: Duration = Duration::from_millis(100);
+
 /// A process is told of by the kernel, which has more to do on a machine that is busy.
 const FRONT_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -150,7 +153,7 @@ impl LettingGo {
     /// Throws away the message at the front of a socket, which this user sent; not if it is one file in memory and
     /// those are `kept`.
     pub fn discard(&mut self, socket: BorrowedFd<'_>, uid: u32, kept: bool) -> Verdict {
-        if !self.make_room(uid) {
+        if !self.make_room(uid, PATIENCE) {
             return Verdict::Stays;
         }
         let begun = match kept {
@@ -164,6 +167,21 @@ impl LettingGo {
             Front::Taken => Verdict::Gone,
             Front::Memory => Verdict::Memory,
             Front::Nothing => Verdict::Stays,
+        }
+    }
+
+    /// Throws away so many bytes at the front of a stream with the descriptors that came with them, which this user
+    /// sent; whoever calls has looked at them.
+    pub fn discard_piece(&mut self, socket: BorrowedFd<'_>, bytes: usize, uid: u32) -> Verdict {
+        if !self.make_room(uid, LONG_PATIENCE) {
+            return Verdict::Stays;
+        }
+        let Ok(disposal) = Disposal::of_piece(socket, bytes) else { return Verdict::Stays };
+        let front = disposal.front(FRONT_PATIENCE);
+        self.run(uid, disposal);
+        match front {
+            Front::Taken => Verdict::Gone,
+            Front::Memory | Front::Nothing => Verdict::Stays,
         }
     }
 
@@ -203,13 +221,13 @@ impl LettingGo {
 
     /// Whether there may be a process more for this user, now or in a moment: who is known to be held up is not waited
     /// for.
-    fn make_room(&mut self, uid: u32) -> bool {
+    fn make_room(&mut self, uid: u32, patience: Duration) -> bool {
         loop {
             self.reap();
             if self.has_room(uid) {
                 return true;
             }
-            let left = |running: &Running| PATIENCE.saturating_sub(running.since.elapsed());
+            let left = |running: &Running| patience.saturating_sub(running.since.elapsed());
             let young = self.running.iter().filter(|running| !left(running).is_zero());
             let Some(left) = young.clone().map(left).max() else { return false };
             let pidfds: Vec<_> = young.map(|running| running.disposal.pidfd()).collect();

@@ -11,5 +11,5 @@ mod wait;
 pub use dice::{Dice, seed, variable};
 pub use not_run::{NOT_RUN_VARIABLE, not_run, not_run_of};
 pub use scratch::Scratch;
-pub use stranger::{Sent, Stranger};
+pub use stranger::{STRANGER, Sent, Stranger};
 pub use wait::{WAIT_MAX, wait_for, wait_for_or, wait_until};

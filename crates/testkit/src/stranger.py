@@ -3,7 +3,7 @@
 stranger.py HOW SOCKET COUNT UID TEXT: mounts a file system whose server never answers a write, in a mount namespace
 that is this program's alone, and sends, as that user, COUNT times a socket in whose queue is the last descriptor of a
 file with a write under way. HOW is `datagram`, `file` (the same without TEXT, as a message in a file comes) or `stream`
-(a connection each, which is closed). Who receives must stand still meanwhile: whoever closes last waits. Says `sent N`, waits until its standard input ends, and
+(a connection each, which is closed), or `bus` (calls to TEXT, a name on a message bus, over one connection). Who receives must stand still meanwhile: whoever closes last waits. Says `sent N`, waits until its standard input ends, and
 then ends the server too, by which all is let go of. Ends with 77 where there is no such file system.
 """
 import array, ctypes, os, resource, socket, struct, sys, tempfile
@@ -78,6 +78,33 @@ def poisoned(path):
     return far
 
 
+def call(serial, destination, path, member, descriptors=0):
+    """A call over a message bus, without arguments."""
+    interface, member = member.rsplit('.', 1)
+    fields = b''
+    for code, kind, value in ((1, b'o', path), (2, b's', interface), (3, b's', member), (6, b's', destination)):
+        fields += b'\0' * (-len(fields) % 8) + struct.pack('<BBcB', code, 1, kind, 0)
+        fields += struct.pack('<I', len(value)) + value.encode() + b'\0'
+    if descriptors:
+        fields += b'\0' * (-len(fields) % 8) + struct.pack('<BBcBI', 9, 1, b'u', 0, descriptors)
+    head = struct.pack('<cBBBIII', b'l', 1, 0, 1, 0, serial, len(fields))
+    return head + fields + b'\0' * (-len(fields) % 8)
+
+
+def on_bus(target, uid):
+    """A connection to a message bus."""
+    to = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    to.settimeout(10)
+    to.connect(target)
+    to.sendall(b'\0AUTH EXTERNAL ' + str(uid).encode().hex().encode() + b'\r\n')
+    to.recv(999)
+    to.sendall(b'NEGOTIATE_UNIX_FD\r\n')
+    to.recv(999)
+    to.sendall(b'BEGIN\r\n' + call(1, 'org.freedesktop.DBus', '/', 'org.freedesktop.DBus.Hello'))
+    to.recv(999)
+    return to
+
+
 def main(how, target, count, uid, text):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -105,19 +132,25 @@ def main(how, target, count, uid, text):
         os.pwrite(writer, b'dirty', 0)
         kind = socket.SOCK_STREAM if how == 'stream' else socket.SOCK_DGRAM
         sent, why, kept = 0, '', []
+        bus = on_bus(target, uid) if how == 'bus' else None
         for near in sockets:
-            to = socket.socket(socket.AF_UNIX, kind)
+            to = bus or socket.socket(socket.AF_UNIX, kind)
             to.settimeout(10)
             try:
-                to.connect(target)
-                to.sendmsg([] if how == 'file' else [text.encode()], rights(near.fileno()))
+                if bus:
+                    ping = call(sent + 2, text, '/', 'org.freedesktop.DBus.Peer.Ping', 1)
+                    to.sendmsg([ping], rights(near.fileno()))
+                else:
+                    to.connect(target)
+                    to.sendmsg([] if how == 'file' else [text.encode()], rights(near.fileno()))
                 sent += 1
                 near.close()
             except OSError as error:
                 why = ' ' + type(error).__name__
                 # What was refused stays open: closing it waits for the server.
                 kept.append(near)
-            to.close()
+            if not bus:
+                to.close()
         print(f'sent {sent}{why}', flush=True)
         sys.stdin.read()
         os._exit(0)

@@ -8,12 +8,13 @@ use std::process::{Child, Command, Stdio};
 
 use crate::wait::wait_until;
 
-const SCRIPT: &str = include_str!("stranger.py");
+/// The program, whose functions tests may use.
+pub const STRANGER: &str = include_str!("stranger.py");
 
 /// What is sent: how, how often, by which user, and the text that comes with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent<'a> {
-    /// `datagram`, `file` or `stream`.
+    /// `datagram`, `file`, `stream` or `bus`.
     pub how: &'a str,
     /// So many messages or connections.
     pub count: usize,
@@ -51,7 +52,7 @@ impl Stranger {
     fn begin(socket: &Path, sent: Sent<'_>) -> Option<Stranger> {
         let [count, uid] = [sent.count.to_string(), sent.uid.to_string()];
         let mut command = Command::new("unshare");
-        command.args(["-m", "--propagation", "private", "python3", "-c", SCRIPT, sent.how]);
+        command.args(["-m", "--propagation", "private", "python3", "-c", STRANGER, sent.how]);
         command.arg(socket).args([&count, &uid, sent.text]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
         let mut said = String::new();

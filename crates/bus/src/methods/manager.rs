@@ -6,12 +6,15 @@ use super::listing::{self, find_job, neighbours};
 use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
 use crate::backend::{Call, Leave, Transient};
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::wire::{Reader, Writer};
 use crate::{path, refusals, transient};
+use rustix::fd::BorrowedFd;
 use std::fmt::Write as _;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
+use warren_sys::{memfd, process};
 use warren_unit::{UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
@@ -24,43 +27,43 @@ methods! {
     GetUnitByInvocationID "ay:invocation_id" -> "o:unit" Read = get_unit_by_invocation;
     GetUnitByControlGroup "s:cgroup" -> "o:unit" Read = get_unit_by_cgroup;
     LoadUnit "s:name" -> "o:unit" Read = load_unit;
-    StartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, START);
-    StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Write = start_with_flags;
-    StartUnitReplace "s:old_unit s:new_unit s:mode" -> "o:job" Write = start_replace;
-    StopUnit "s:name s:mode" -> "o:job" Write = |c| job(c, STOP);
-    ReloadUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD);
-    RestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RESTART);
-    TryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, TRY_RESTART);
-    ReloadOrRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_RESTART);
-    ReloadOrTryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_TRY_RESTART);
+    StartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, START);
+    StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Units = start_with_flags;
+    StartUnitReplace "s:old_unit s:new_unit s:mode" -> "o:job" Units = start_replace;
+    StopUnit "s:name s:mode" -> "o:job" Units = |c| job(c, STOP);
+    ReloadUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD);
+    RestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RESTART);
+    TryRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, TRY_RESTART);
+    ReloadOrRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD_OR_RESTART);
+    ReloadOrTryRestartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, RELOAD_OR_TRY_RESTART);
     EnqueueUnitJob "s:name s:job_type s:job_mode" ->
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
-        Write = |c| { let unit = named(c)?; enqueue(c, unit) };
-    KillUnit "s:name s:whom i:signal" -> "" Write = |c| { let unit = loaded(c)?; kill(c, unit) };
-    CleanUnit "s:name as:mask" -> "" Write = |c| { let unit = loaded(c)?; clean(c, unit) };
-    FreezeUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, true) };
-    ThawUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, false) };
-    ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;
-    SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Write =
+        Units = |c| { let unit = named(c)?; enqueue(c, unit) };
+    KillUnit "s:name s:whom i:signal" -> "" Units = |c| { let unit = loaded(c)?; kill(c, unit) };
+    CleanUnit "s:name as:mask" -> "" Units = |c| { let unit = loaded(c)?; clean(c, unit) };
+    FreezeUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, true) };
+    ThawUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, false) };
+    ResetFailedUnit "s:name" -> "" Units = reset_failed_unit;
+    SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Units =
         |c| { let unit = loaded(c)?; set_properties(c, unit) };
-    BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Write =
+    BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Units =
         |_| not_done("Mounting into a unit");
-    MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
+    MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
         |_| not_done("Mounting into a unit");
-    RefUnit "s:name" -> "" Write = |c| { let unit = named(c)?; refer(c, unit) };
-    UnrefUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
-    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write = start_transient;
+    RefUnit "s:name" -> "" Units = |c| { let unit = named(c)?; refer(c, unit) };
+    UnrefUnit "s:name" -> "" Read = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
+    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Units = start_transient;
     GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(c, unit) };
     AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
         |c| { let unit = loaded(c)?; attach(c, unit) };
-    AbandonScope "s:name" -> "" Write = |c| { let unit = loaded(c)?; abandon(c, unit) };
+    AbandonScope "s:name" -> "" Units = |c| { let unit = loaded(c)?; abandon(c, unit) };
     GetJob "u:id" -> "o:job" Read = get_job;
     GetJobAfter "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, true) };
     GetJobBefore "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, false) };
-    CancelJob "u:id" -> "" Write = cancel_job;
-    ClearJobs "" -> "" Write = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
-    ResetFailed "" -> "" Write = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
-    SetShowStatus "s:mode" -> "" Write = |_| not_done("Showing status on the console");
+    CancelJob "u:id" -> "" Units = cancel_job;
+    ClearJobs "" -> "" Units = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
+    ResetFailed "" -> "" Units = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
+    SetShowStatus "s:mode" -> "" Environment = |_| not_done("Showing status on the console");
     ListUnits "" -> "a(ssssssouso):units" Read = listing::list_units;
     ListUnitsFiltered "as:states" -> "a(ssssssouso):units" Read = listing::list_units_filtered;
     ListUnitsByPatterns "as:states as:patterns" -> "a(ssssssouso):units" Read =
@@ -69,13 +72,15 @@ methods! {
     ListJobs "" -> "a(usssoo):jobs" Read = listing::list_jobs;
     Subscribe "" -> "" Read = |_| Ok(Step::Subscribe(true));
     Unsubscribe "" -> "" Read = |_| Ok(Step::Subscribe(false));
-    Dump "" -> "s:output" Read = |c| Ok(Step::Reply(dump(c.view, Some(&Filter::default()))));
-    DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read = dump_matching;
-    DumpByFileDescriptor "" -> "h:fd" Read = |_| not_done("Dumping to a file descriptor");
-    DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
-        |_| not_done("Dumping to a file descriptor");
-    Reload "" -> "" Write = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
-    Reexecute "" -> "" Write = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
+    Dump "" -> "s:output" Read = |c| reply_text(&dump(c.view, Some(&Filter::default())));
+    DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read =
+        |c| { let text = dump_of_matching(c)?; reply_text(&text) };
+    DumpByFileDescriptor "" -> "h:fd" Write =
+        |c| dump_to_fd(&dump(c.view, Some(&Filter::default())));
+    DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Write =
+        |c| { let text = dump_of_matching(c)?; dump_to_fd(&text) };
+    Reload "" -> "" Reload = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
+    Reexecute "" -> "" Reload = |_| Ok(Step::Ask(Call::Reexecute, Then::HangUp));
     Exit "" -> "" Write = |_| leave(Leave::Exit);
     Reboot "" -> "" Write = |_| leave(Leave::Reboot);
     PowerOff "" -> "" Write = |_| leave(Leave::PowerOff);
@@ -83,37 +88,37 @@ methods! {
     KExec "" -> "" Write = |_| leave(Leave::KExec);
     SoftReboot "s:new_root" -> "" Write = soft_reboot;
     SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
-    SetEnvironment "as:assignments" -> "" Write = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
-    UnsetEnvironment "as:names" -> "" Write = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
-    UnsetAndSetEnvironment "as:names as:assignments" -> "" Write =
+    SetEnvironment "as:assignments" -> "" Environment = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
+    UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
+    UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
         |c| { let unset = variables(c)?; let set = assignments(c)?; environment(unset, set) };
-    EnqueueMarkedJobs "" -> "ao:jobs" Write = |_| not_done("Marking units for a job");
+    EnqueueMarkedJobs "" -> "ao:jobs" Units = |_| Ok(Step::Ask(Call::EnqueueMarked, Then::Jobs));
     ListUnitFiles "" -> "a(ss):unit_files" Read = files::list;
     ListUnitFilesByPatterns "as:states as:patterns" -> "a(ss):unit_files" Read =
         files::list_by_patterns;
     GetUnitFileState "s:file" -> "s:state" Read = files::get_state;
     EnableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::enable;
-    DisableUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::disable;
+        Files = files::enable;
+    DisableUnitFiles "as:files b:runtime" -> "a(sss):changes" Files = files::disable;
     EnableUnitFilesWithFlags "as:files t:flags" -> "b:carries_install_info a(sss):changes"
-        Write = files::enable_with_flags;
+        Files = files::enable_with_flags;
     DisableUnitFilesWithFlags "as:files t:flags" -> "a(sss):changes"
-        Write = files::disable_with_flags;
+        Files = files::disable_with_flags;
     ReenableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::reenable;
-    LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::link;
+        Files = files::reenable;
+    LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Files = files::link;
     PresetUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
-        Write = files::preset;
+        Files = files::preset;
     PresetUnitFilesWithMode "as:files s:mode b:runtime b:force" ->
-        "b:carries_install_info a(sss):changes" Write = files::preset_with_mode;
-    MaskUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::mask;
-    UnmaskUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::unmask;
-    RevertUnitFiles "as:files" -> "a(sss):changes" Write = files::revert;
-    SetDefaultTarget "s:name b:force" -> "a(sss):changes" Write = files::set_default_target;
+        "b:carries_install_info a(sss):changes" Files = files::preset_with_mode;
+    MaskUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Files = files::mask;
+    UnmaskUnitFiles "as:files b:runtime" -> "a(sss):changes" Files = files::unmask;
+    RevertUnitFiles "as:files" -> "a(sss):changes" Files = files::revert;
+    SetDefaultTarget "s:name b:force" -> "a(sss):changes" Files = files::set_default_target;
     GetDefaultTarget "" -> "s:name" Read = files::get_default_target;
-    PresetAllUnitFiles "s:mode b:runtime b:force" -> "a(sss):changes" Write = files::preset_all;
+    PresetAllUnitFiles "s:mode b:runtime b:force" -> "a(sss):changes" Files = files::preset_all;
     AddDependencyUnitFiles "as:files s:target s:type b:runtime b:force" -> "a(sss):changes"
-        Write = files::add_dependency;
+        Files = files::add_dependency;
     GetUnitFileLinks "s:name b:runtime" -> "as:links" Read = files::get_links;
     SetExitCode "y:number" -> "" Write =
         |c| { let code = c.body.byte()?; Ok(Step::Ask(Call::SetExitCode(code), Then::Nothing)) };
@@ -233,10 +238,17 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
     let mode = refusals::job_mode(call.body.str()?)?;
     transient_type(&unit)?;
     let mut properties = transient::read(unit.unit_type(), &mut call.body)?;
+    if properties.markers.is_some() {
+        let text = "Cannot set property Markers, or unknown property.";
+        return Err(BusError::read_only(text).into());
+    }
     if unit.unit_type() == UnitType::Scope {
         // Number 0 is the client's own process.
         let own = call.peer_pid;
         properties.pids.iter_mut().filter(|pid| **pid == 0).for_each(|pid| *pid = own);
+        for &index in &properties.pidfds {
+            properties.pids.push(process_of(call, index)?);
+        }
         if properties.pids.is_empty() {
             return Err(BusError::invalid_args("A scope is made with processes (PIDs).").into());
         }
@@ -259,9 +271,27 @@ fn start_transient(call: &mut Invocation<'_>) -> Out {
     }
     let then = if properties.has_ref { Then::JobAndReference } else { Then::Job };
     let then = then(START.word(), unit.clone());
-    let (text, pids) = (properties.file(), properties.pids);
-    let made = Transient { unit, mode, text, pids, auxiliary };
+    for (_, index) in &properties.places {
+        descriptor(call, *index)?;
+    }
+    let (text, pids, places) = (properties.file(), properties.pids, properties.places);
+    let fds = if places.is_empty() { Descriptors::default() } else { call.fds.clone() };
+    let made = Transient { unit, mode, text, pids, auxiliary, places, fds };
     Ok(Step::Ask(Call::StartTransient(Box::new(made)), then))
+}
+
+/// The file descriptor of the call that a value of type `h` names.
+fn descriptor<'a>(call: &Invocation<'a>, index: u32) -> Result<BorrowedFd<'a>, BusError> {
+    let missing = || BusError::invalid_args(format!("File descriptor {index} did not come along."));
+    call.fds.get(index).ok_or_else(missing)
+}
+
+/// The process of a pidfd. From here on its number stands for it.
+fn process_of(call: &Invocation<'_>, index: u32) -> Result<u32, BusError> {
+    let pidfd = descriptor(call, index)?;
+    let pid = process::pidfd_pid(pidfd).ok().and_then(|pid| u32::try_from(pid).ok());
+    let pid = pid.filter(|pid| *pid > 0);
+    pid.ok_or_else(|| BusError::invalid_args(format!("File descriptor {index} is no process.")))
 }
 
 fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refusal> {
@@ -272,6 +302,10 @@ fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String
     transient_type(&unit)?;
     if unit_type == UnitType::Scope {
         return Err(BusError::invalid_args("A scope cannot be an auxiliary unit.").into());
+    }
+    if !properties.places.is_empty() {
+        let text = "An auxiliary unit cannot have file descriptors.";
+        return Err(BusError::invalid_args(text).into());
     }
     Ok((unit, properties.file()))
 }
@@ -348,18 +382,33 @@ fn environment(unset: Vec<String>, set: Vec<String>) -> Out {
     Ok(Step::Ask(Call::Environment { unset, set }, Then::Nothing))
 }
 
-fn dump_matching(call: &mut Invocation<'_>) -> Out {
+fn dump_of_matching(call: &mut Invocation<'_>) -> Result<String, Refusal> {
     let patterns = call.body.strs()?;
     let filter = Filter::new(call, &[], &patterns)?;
     let filter = Some(&filter).filter(|filter| !filter.is_of_all_names());
-    Ok(Step::Reply(dump(call.view, filter)))
+    Ok(dump(call.view, filter))
+}
+
+fn reply_text(text: &str) -> Out {
+    let mut w = Writer::new();
+    w.str(text);
+    Ok(Step::Reply(w))
+}
+
+/// A file in memory of ours each: for those alone who may have what we have.
+fn dump_to_fd(text: &str) -> Out {
+    let file = memfd::sealed("dump", text.as_bytes());
+    let file = file.map_err(|e| BusError::failed(e.to_string()))?;
+    let mut w = Writer::new();
+    w.u32(0);
+    Ok(Step::ReplyWithFd(w, file))
 }
 
 /// Most bytes of a dump.
 const DUMP_BYTES_MAX: usize = 16 << 20;
 
 /// One line a unit that is asked for: for people in trouble, not for programs.
-fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
+fn dump(view: &View, filter: Option<&Filter<'_>>) -> String {
     let mut text = String::new();
     for definition in view.graph.definitions() {
         let name = definition.name.as_str();
@@ -372,9 +421,7 @@ fn dump(view: &View, filter: Option<&Filter<'_>>) -> Writer {
         writeln!(text, "-> Unit {name}: {load} {active} {} job {job}", run.sub_state())
             .expect("writing to a String does not fail");
     }
-    let mut w = Writer::new();
-    w.str(&text);
-    w
+    text
 }
 
 fn dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {

@@ -2,10 +2,13 @@
 //!
 //! Must not: know a method. The tables are in the files beside it.
 
+use crate::authority::{Action, Question};
 use crate::backend::{Backend, Call};
+use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::transient;
 use crate::wire::{Reader, WireError, Writer};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
@@ -18,6 +21,27 @@ pub enum Access {
     Read,
     /// Root and the manager's own user.
     Write,
+    /// The same, and whom polkit lets change what runs.
+    Units,
+    /// The same, and whom polkit lets change what is installed.
+    Files,
+    /// The same, and whom polkit lets change the environment block.
+    Environment,
+    /// The same, and whom polkit lets load the configuration again.
+    Reload,
+}
+
+impl Access {
+    /// What polkit is asked about, if it is.
+    pub fn action(self) -> Option<Action> {
+        match self {
+            Access::Read | Access::Write => None,
+            Access::Units => Some(Action::ManageUnits),
+            Access::Files => Some(Action::ManageUnitFiles),
+            Access::Environment => Some(Action::SetEnvironment),
+            Access::Reload => Some(Action::ReloadDaemon),
+        }
+    }
 }
 
 /// One method.
@@ -84,6 +108,8 @@ pub struct Progress {
     pub tried: BTreeSet<UnitName>,
     /// The unit files that it is about were looked at.
     pub has_looked: bool,
+    /// What polkit has allowed.
+    pub allowed: Option<Question>,
 }
 
 /// A call that is being looked at.
@@ -102,6 +128,8 @@ pub struct Invocation<'a> {
     pub peer_pid: u32,
     /// Whether the caller may change nothing.
     pub is_stranger: bool,
+    /// The file descriptors that came with the call.
+    pub fds: &'a Descriptors,
     /// What was done for this call already.
     pub done: &'a Progress,
 }
@@ -141,12 +169,16 @@ impl From<WireError> for Refusal {
 pub enum Step {
     /// This is the reply's body; its types are those of the table.
     Reply(Writer),
+    /// The same; what the value of type `h` in it names goes along.
+    ReplyWithFd(Writer, OwnedFd),
     /// Ask the manager, then make the reply of its answer.
     Ask(Call, Then),
     /// Load these units, then look at the call again.
     Load(Vec<UnitName>),
     /// Look at this unit's file, or at all, then at the call again.
     LookAtFiles(Option<UnitName>),
+    /// Ask polkit, then look at the call again.
+    Authorize(Question),
     /// Begin or end the caller's subscription; the reply is empty.
     Subscribe(bool),
     /// The caller refers to the unit, or no longer does; the reply is empty.
@@ -166,6 +198,8 @@ pub enum Then {
     JobAndReference(&'static str, UnitName),
     /// The job in full with all others of its transaction.
     JobDetails(&'static str, UnitName),
+    /// The paths of several jobs.
+    Jobs,
     /// The unit's path.
     Unit,
     /// What was changed, with or without saying whether there was install information.

@@ -41,6 +41,10 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
                 }
             });
         }
+        (Then::Jobs, Answer::Jobs(jobs)) => {
+            let paths: Vec<String> = jobs.into_iter().map(|job| path::job(job.0)).collect();
+            w.strs(paths.iter().map(|path| &**path));
+        }
         (Then::Unit, Answer::Unit(unit)) => {
             w.str(&path::unit(view.definition(unit).name.as_str()));
         }

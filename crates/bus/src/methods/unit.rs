@@ -17,24 +17,24 @@ type Out = Result<Step, Refusal>;
 methods! {
     /// org.freedesktop.systemd1.Unit
     UNIT_METHODS:
-    Start "s:mode" -> "o:job" Write = |c| own_job(c, START);
-    Stop "s:mode" -> "o:job" Write = |c| own_job(c, STOP);
-    Reload "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD);
-    Restart "s:mode" -> "o:job" Write = |c| own_job(c, RESTART);
-    TryRestart "s:mode" -> "o:job" Write = |c| own_job(c, TRY_RESTART);
-    ReloadOrRestart "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD_OR_RESTART);
-    ReloadOrTryRestart "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD_OR_TRY_RESTART);
+    Start "s:mode" -> "o:job" Units = |c| own_job(c, START);
+    Stop "s:mode" -> "o:job" Units = |c| own_job(c, STOP);
+    Reload "s:mode" -> "o:job" Units = |c| own_job(c, RELOAD);
+    Restart "s:mode" -> "o:job" Units = |c| own_job(c, RESTART);
+    TryRestart "s:mode" -> "o:job" Units = |c| own_job(c, TRY_RESTART);
+    ReloadOrRestart "s:mode" -> "o:job" Units = |c| own_job(c, RELOAD_OR_RESTART);
+    ReloadOrTryRestart "s:mode" -> "o:job" Units = |c| own_job(c, RELOAD_OR_TRY_RESTART);
     EnqueueJob "s:job_type s:job_mode" ->
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
-        Write = |c| { let name = c.own_name(); enqueue(c, name) };
-    Kill "s:whom i:signal" -> "" Write = |c| { let unit = c.own_unit(); kill(c, unit) };
-    ResetFailed "" -> "" Write = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
-    SetProperties "b:runtime a(sv):properties" -> "" Write = |c| { let unit = c.own_unit(); set_properties(c, unit) };
-    Ref "" -> "" Write = |c| { let name = c.own_name(); refer(c, name) };
-    Unref "" -> "" Write = |c| Ok(Step::Refer(c.own_unit(), false));
-    Clean "as:mask" -> "" Write = |c| { let unit = c.own_unit(); clean(c, unit) };
-    Freeze "" -> "" Write = |c| freeze(c.own_unit(), true);
-    Thaw "" -> "" Write = |c| freeze(c.own_unit(), false);
+        Units = |c| { let name = c.own_name(); enqueue(c, name) };
+    Kill "s:whom i:signal" -> "" Units = |c| { let unit = c.own_unit(); kill(c, unit) };
+    ResetFailed "" -> "" Units = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
+    SetProperties "b:runtime a(sv):properties" -> "" Units = |c| { let unit = c.own_unit(); set_properties(c, unit) };
+    Ref "" -> "" Units = |c| { let name = c.own_name(); refer(c, name) };
+    Unref "" -> "" Read = |c| Ok(Step::Refer(c.own_unit(), false));
+    Clean "as:mask" -> "" Units = |c| { let unit = c.own_unit(); clean(c, unit) };
+    Freeze "" -> "" Units = |c| freeze(c.own_unit(), true);
+    Thaw "" -> "" Units = |c| freeze(c.own_unit(), false);
 }
 
 methods! {
@@ -47,22 +47,22 @@ methods! {
 methods! {
     /// What only org.freedesktop.systemd1.Service has.
     SERVICE_METHODS:
-    BindMount "s:source s:destination b:read_only b:mkdir" -> "" Write =
+    BindMount "s:source s:destination b:read_only b:mkdir" -> "" Units =
         |_| not_done("Mounting into a unit");
-    MountImage "s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
+    MountImage "s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
         |_| not_done("Mounting into a unit");
 }
 
 methods! {
     /// org.freedesktop.systemd1.Scope
     SCOPE_METHODS:
-    Abandon "" -> "" Write = |c| { let unit = c.own_unit(); abandon(c, unit) };
+    Abandon "" -> "" Units = |c| { let unit = c.own_unit(); abandon(c, unit) };
 }
 
 methods! {
     /// org.freedesktop.systemd1.Job
     JOB_METHODS:
-    Cancel "" -> "" Write = |c| Ok(Step::Ask(Call::CancelJob(own_id(c)), Then::Nothing));
+    Cancel "" -> "" Units = |c| Ok(Step::Ask(Call::CancelJob(own_id(c)), Then::Nothing));
     GetAfter "" -> "a(usssoo):jobs" Read = |c| neighbours(c.view, own_id(c), true);
     GetBefore "" -> "a(usssoo):jobs" Read = |c| neighbours(c.view, own_id(c), false);
 }
@@ -279,6 +279,12 @@ pub fn set_properties(call: &mut Invocation<'_>, unit: UnitId) -> Out {
         return Err(refusals::of_load_state(definition)
             .unwrap_or_else(|| refusals::not_found(definition.name.as_str()))
             .into());
+    }
+    if let Some(change) = properties.markers {
+        if !properties.written.is_empty() {
+            return refuse("Markers are set in a call of their own.");
+        }
+        return Ok(Step::Ask(Call::SetMarkers { unit, change }, Then::Nothing));
     }
     let dropins = properties.written.iter().map(|written| (written.name, written.dropin()));
     let dropins = dropins.collect();

@@ -77,7 +77,7 @@ properties! {
     OnFailureJobMode "s" Const => |s, w| w.str(s.section().on_failure_job_mode.as_str());
     IgnoreOnIsolate "b" Const => |s, w| w.bool(s.flags().ignore_on_isolate());
     NeedDaemonReload "b" Never => |s, w| w.bool(s.differs_on_disk());
-    Markers "as" Never = "0";
+    Markers "as" Never => |s, w| w.strs(s.history().into_iter().flat_map(|history| history.markers.words()));
     JobTimeoutUSec "t" Const => |s, w| w.u64(usec(s.section().job_timeout));
     JobRunningTimeoutUSec "t" Const => |s, w| w.u64(usec(s.section().job_running_timeout));
     JobTimeoutAction "s" Const => |s, w| w.str(s.section().job_timeout_action.as_str());

@@ -1,9 +1,11 @@
 //! The server's end of a message bus: connected as long as the bus's service is up, known there by
 //! the manager's name, and found again after it was lost.
 
+use super::polkit::Asking;
 use super::{Hears, Origin, ReplyTo, Server};
-use crate::broker::{Broker, BrokerMessage, Caller, NAME, is_activation};
-use crate::connection::{Connection, Gone};
+use crate::authority::Pending;
+use crate::broker::{Broker, BrokerMessage, Caller, NAME, credentials_of, is_activation};
+use crate::connection::{Connection, Gone, Parcel};
 use crate::error::BusError;
 use crate::methods::Progress;
 use crate::names::{DBUS, DBUS_PATH};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warren_core::model::ids::UnitId;
 use warren_core::protocol::request::Notice;
+use warren_sys::endings;
 use warren_unit::UnitName;
 
 /// The unit of the bus, whichever program it is.
@@ -26,6 +29,10 @@ const SERVICE: &str = "dbus.service";
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// ... up to this one.
 const LAST_DELAY: Duration = Duration::from_secs(64);
+/// So long the bus may take to say who sent a message with file descriptors; behind it nothing is read meanwhile.
+const ASKING_TIME: Duration = Duration::from_secs(5);
+/// After a user has sent file descriptors that cannot be let go of, none are agreed on for so long at least.
+const CALM_TIME: Duration = Duration::from_secs(10);
 /// RequestName: not to wait behind another owner.
 const DO_NOT_QUEUE: u32 = 4;
 
@@ -37,6 +44,24 @@ pub struct Link {
     broker: Broker,
     again: Option<Instant>,
     delay: Duration,
+    asker: Option<Asker>,
+    /// Somebody sent file descriptors that could not be let go of: none are agreed on until they are, for which is
+    /// looked at this time.
+    flooded_until: Option<Instant>,
+    /// The connection ends, and not the bus.
+    is_same_bus: bool,
+    /// Calls about which polkit is asked over the connection.
+    pub(super) asking: Pending<Asking>,
+}
+
+/// A connection to the bus of its own, over which it is asked who sent the message with file descriptors that is next:
+/// the answer over the other one would be behind that message.
+struct Asker {
+    connection: u64,
+    client: Box<str>,
+    /// Of the question.
+    serial: u32,
+    until: Instant,
 }
 
 impl Link {
@@ -50,6 +75,10 @@ impl Link {
             broker,
             again: None,
             delay: FIRST_DELAY,
+            asker: None,
+            flooded_until: None,
+            is_same_bus: false,
+            asking: Pending::default(),
         }
     }
 
@@ -70,9 +99,26 @@ impl Server {
         self.link.as_ref().is_some_and(|link| link.connection == Some(id))
     }
 
-    /// Whether somebody on the bus wants signals.
+    /// Whether somebody on the bus wants all signals.
     pub(super) fn has_bus_subscribers(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.broker.has_subscribers())
+    }
+
+    /// Whether somebody on the bus wants the signals of some units.
+    pub(super) fn has_bus_references(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.broker.has_references())
+    }
+
+    /// Tells the bus of changes of units that somebody there refers to, where nobody wants more.
+    pub(super) fn tell_of_referred(&mut self, changed: &[UnitId]) {
+        let Some(link) = self.link.as_ref().filter(|link| !link.broker.has_subscribers()) else {
+            return;
+        };
+        let referred = changed.iter().filter(|unit| link.broker.is_referred_to(**unit));
+        let referred: Vec<UnitId> = referred.copied().collect();
+        if let Some(bus) = link.connection.and_then(|id| self.connections.get_mut(&id)) {
+            bus.signals.publish(&referred, &[], false);
+        }
     }
 
     /// Who asked for these jobs has been told of their end.
@@ -109,31 +155,180 @@ impl Server {
         let is_news = service.is_some_and(|unit| changed.contains(&unit));
         let is_time = link.again.is_none_or(|again| again <= Instant::now());
         match is_up {
-            false => self.link.as_mut().expect("it was there").again = None,
+            false => {
+                self.link.as_mut().expect("it was there").again = None;
+                self.forget_kept_clients();
+            }
             true if is_news || is_time => self.connect_to_bus(),
             true => {}
         }
     }
 
     fn connect_to_bus(&mut self) {
-        let Some(link) = &self.link else { return };
-        let connected = open(&link.path).and_then(|socket| {
-            let peer = sockopt::socket_peercred(&socket)?;
-            let id = self.next_connection;
-            let bus = Connection::to_bus(socket, peer, self.own_uid, Instant::now());
-            let data = epoll::EventData::new_u64(id);
-            epoll::add(&self.epoll, &bus.socket, data, bus.interest)?;
-            Ok((id, bus))
-        });
-        match connected {
-            Err(_) => self.try_again_later(),
-            Ok((id, bus)) => {
-                self.next_connection += 1;
-                self.connections.insert(id, bus);
-                self.greeting.push_back(id);
+        let Some(link) = &mut self.link else { return };
+        link.flooded_until = link.flooded_until.filter(|_| endings::held_up() > 0);
+        let has_fds = link.flooded_until.is_none();
+        match self.open_bus(has_fds) {
+            Err(_) => {
+                self.forget_kept_clients();
+                self.try_again_later();
+            }
+            Ok(id) => {
                 self.link.as_mut().expect("it was there").connection = Some(id);
                 self.introduce(id);
             }
+        }
+    }
+
+    /// Another connection to the bus.
+    fn open_bus(&mut self, has_fds: bool) -> Result<u64, Errno> {
+        let Some(link) = &self.link else { return Err(Errno::NOTCONN) };
+        let socket = open(&link.path)?;
+        let peer = sockopt::socket_peercred(&socket)?;
+        let connect = if has_fds { Connection::to_bus_with_fds } else { Connection::to_bus };
+        let bus = connect(socket, peer, self.own_uid, Instant::now());
+        let id = self.next_connection;
+        let data = epoll::EventData::new_u64(id);
+        epoll::add(&self.epoll, &bus.socket, data, bus.interest)?;
+        self.next_connection += 1;
+        self.connections.insert(id, bus);
+        self.greeting.push_back(id);
+        Ok(id)
+    }
+
+    /// Decides about the message with file descriptors that is next on the bus's connection: they are taken if its
+    /// sender may change things. Of whom that is not known, the bus is asked first.
+    pub(super) fn judge(&mut self, id: u64) -> Result<(), Gone> {
+        while let Some(front) = self.connections.get(&id).and_then(Connection::front) {
+            if self.link.as_ref().is_none_or(|link| link.asker.is_some()) {
+                return Ok(());
+            }
+            let sender: Box<str> = front.into();
+            let caller = self.broker(id).and_then(|broker| broker.caller_of(&sender));
+            match caller {
+                Some(caller) => self.judged(id, caller.uid)?,
+                None if !self.ask_who(sender) => self.judged(id, u32::MAX)?,
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The message that is next is of this user.
+    fn judged(&mut self, id: u64, uid: u32) -> Result<(), Gone> {
+        let is_privileged = self.is_privileged(uid);
+        let Some(bus) = self.connections.get_mut(&id) else { return Ok(()) };
+        match is_privileged {
+            true => bus.take_front()?,
+            false => bus.take_front_without(uid)?,
+        }
+        self.pump(id)
+    }
+
+    /// Whether the bus can be asked.
+    fn ask_who(&mut self, client: Box<str>) -> bool {
+        let Ok(connection) = self.open_bus(false) else { return false };
+        let mut body = Writer::new();
+        body.str(&client);
+        self.call_bus(connection, "Hello", "", &Writer::new());
+        let serial = self.call_bus(connection, "GetConnectionCredentials", "s", &body);
+        let until = Instant::now() + ASKING_TIME;
+        if let Some(link) = &mut self.link {
+            link.asker = Some(Asker { connection, client, serial, until });
+        }
+        if self.pump(connection).is_err() {
+            self.end(connection);
+        }
+        true
+    }
+
+    /// Whether the bus is asked over that connection.
+    pub(super) fn is_asker(&self, id: u64) -> bool {
+        let asker = self.link.as_ref().and_then(|link| link.asker.as_ref());
+        asker.is_some_and(|asker| asker.connection == id)
+    }
+
+    /// How long the bus has yet to answer.
+    pub(super) fn until_asked_in_vain(&self) -> Option<Duration> {
+        let asker = self.link.as_ref()?.asker.as_ref()?;
+        Some(asker.until.saturating_duration_since(Instant::now()))
+    }
+
+    /// The bus's answer, if it is that. The connection has no further use then.
+    pub(super) fn take_credentials(&mut self, id: u64, message: &Message<'_>) -> Result<(), Gone> {
+        let Some(link) = &mut self.link else { return Err(Gone::Closed) };
+        let Some(asker) = link.asker.as_ref().filter(|asker| asker.connection == id) else {
+            return Err(Gone::Closed);
+        };
+        let header = &message.header;
+        if header.sender != DBUS || header.reply_serial != asker.serial {
+            return Ok(());
+        }
+        if let Some(caller) = credentials_of(message) {
+            link.broker.know(&asker.client, caller);
+        }
+        Err(Gone::Closed)
+    }
+
+    /// The bus took too long.
+    pub(super) fn end_asker(&mut self) {
+        let asker = self.link.as_ref().and_then(|link| link.asker.as_ref());
+        if let Some(id) = asker.map(|asker| asker.connection) {
+            self.end(id);
+        }
+    }
+
+    /// The bus was asked over this connection: what waited for the answer goes on, also where there was none.
+    pub(super) fn asker_ended(&mut self, id: u64) {
+        let Some(link) = self.link.as_mut() else { return };
+        let Some(asker) = link.asker.take_if(|asker| asker.connection == id) else { return };
+        let Some(bus) = link.connection else { return };
+        let is_next = |bus: &Connection| bus.front() == Some(&*asker.client);
+        if !self.connections.get(&bus).is_some_and(is_next) {
+            return;
+        }
+        let caller = self.broker(bus).and_then(|broker| broker.caller_of(&asker.client));
+        let uid = caller.map_or(u32::MAX, |caller| caller.uid);
+        if let Err(why) = self.judged(bus, uid).and_then(|()| self.judge(bus)) {
+            self.note_flood(bus, why);
+            self.end(bus);
+        }
+    }
+
+    /// Why the connection ends: if it is the bus, over file descriptors that cannot be let go of, none are agreed on
+    /// with the next.
+    pub(super) fn note_flood(&mut self, id: u64, why: Gone) {
+        if why != Gone::Descriptors || !self.is_bus(id) {
+            return;
+        }
+        if let Some(link) = &mut self.link {
+            link.flooded_until = Some(Instant::now() + CALM_TIME);
+            link.is_same_bus = true;
+        }
+        self.backend.remark(
+            "a user sent file descriptors over the message bus that cannot be closed: the manager connects again and \
+             takes none over the bus",
+        );
+    }
+
+    /// How long until it is looked whether file descriptors can be agreed on again.
+    pub(super) fn until_calm(&self) -> Option<Duration> {
+        let link = self.link.as_ref().filter(|link| link.connection.is_some())?;
+        Some(link.flooded_until?.saturating_duration_since(Instant::now()))
+    }
+
+    /// Connects again if what could not be let go of is gone by now. What clients have called comes first.
+    pub(super) fn look_for_calm(&mut self) {
+        let is_busy = self.waiting.values().any(|waiting| waiting.origin.client.is_some());
+        let Some(link) = &mut self.link else { return };
+        if is_busy || !link.asking.is_empty() || endings::held_up() > 0 {
+            link.flooded_until = Some(Instant::now() + CALM_TIME);
+            return;
+        }
+        link.is_same_bus = true;
+        if let Some(bus) = link.connection {
+            self.end(bus);
+            self.connect_to_bus();
         }
     }
 
@@ -157,6 +352,8 @@ impl Server {
         if let Some(broker) = self.broker(id) {
             broker.asked_for_name(serial);
         }
+        let unknown = self.broker(id).map_or_else(Vec::new, |broker| broker.unknown());
+        unknown.into_iter().for_each(|client| self.ask_for_credentials(id, client));
         if self.pump(id).is_err() {
             self.end(id);
         }
@@ -172,49 +369,67 @@ impl Server {
         serial
     }
 
-    /// The connection ended: if it was the bus, nobody there is known any more.
+    /// The connection ended: if it was the bus, nobody there is known any more, unless the bus itself goes on.
     pub(super) fn bus_ended(&mut self, id: u64) {
         if !self.is_bus(id) {
             return;
         }
         let Some(link) = &mut self.link else { return };
         link.connection = None;
+        link.asking = Pending::default();
+        self.end_asker();
+        let Some(link) = &mut self.link else { return };
         self.mailbox.hear(Hears::All);
-        let broker = std::mem::take(&mut link.broker);
-        broker.references().into_iter().for_each(|unit| self.backend.refer(unit, false));
+        match std::mem::take(&mut link.is_same_bus) {
+            true => link.broker = std::mem::take(&mut link.broker).of_same_bus(),
+            false => self.forget_clients(),
+        }
         self.try_again_later();
     }
 
+    /// The bus is gone, and all its clients with it.
+    fn forget_clients(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        let broker = std::mem::take(&mut link.broker);
+        broker.references().into_iter().for_each(|unit| self.backend.refer(unit, false));
+    }
+
+    /// The same of a bus that was thought to go on.
+    fn forget_kept_clients(&mut self) {
+        if self.link.as_ref().is_some_and(|link| link.broker.has_clients()) {
+            self.forget_clients();
+        }
+    }
+
     /// Takes a message of the bus. One that is not sound is some client's fault, not the bus's.
-    pub(super) fn hear(&mut self, id: u64, frame: Vec<u8>) -> Result<(), Gone> {
-        let Ok(message) = wire::parse(&frame) else { return Ok(()) };
+    pub(super) fn hear(&mut self, id: u64, parcel: Parcel) -> Result<(), Gone> {
+        if self.hear_polkit(id, &parcel) {
+            return Ok(());
+        }
         let Some(broker) = self.broker(id) else { return Ok(()) };
-        match broker.hear(&message, &frame) {
+        match broker.hear(parcel) {
             BrokerMessage::Nothing => Ok(()),
             BrokerMessage::Known => {
                 self.handle_later(id);
                 Ok(())
             }
-            BrokerMessage::Call(client, caller) => {
-                self.take_from_bus(id, client, caller, frame);
+            BrokerMessage::Call(client, caller, parcel) => {
+                self.take_from_bus(id, client, caller, parcel);
                 Ok(())
             }
             BrokerMessage::Stranger(client) => {
-                let mut body = Writer::new();
-                body.str(&client);
-                let serial = self.call_bus(id, "GetConnectionCredentials", "s", &body);
-                if let Some(broker) = self.broker(id) {
-                    broker.asked_for_credentials(serial, client);
+                self.ask_for_credentials(id, client);
+                Ok(())
+            }
+            BrokerMessage::TooMuch(parcel) => {
+                if let Ok(header) = wire::parse_header(&parcel.bytes) {
+                    self.refuse(id, &header, "Too many calls at once.");
                 }
                 Ok(())
             }
-            BrokerMessage::TooMuch => {
-                self.refuse(id, &message.header, "Too many calls at once.");
-                Ok(())
-            }
             BrokerMessage::Gone(client, caller, later) => {
-                for frame in later {
-                    self.take_from_bus(id, client.clone(), caller, frame);
+                for parcel in later {
+                    self.take_from_bus(id, client.clone(), caller, parcel);
                 }
                 let units = self.broker(id).map_or_else(Vec::new, |broker| broker.forget(&client));
                 units.into_iter().for_each(|unit| self.backend.refer(unit, false));
@@ -230,6 +445,15 @@ impl Server {
                 self.backend.remark(&format!("{NAME} could not be had on the bus: {why}"));
                 Err(Gone::NoGreeting)
             }
+        }
+    }
+
+    fn ask_for_credentials(&mut self, id: u64, client: Arc<str>) {
+        let mut body = Writer::new();
+        body.str(&client);
+        let serial = self.call_bus(id, "GetConnectionCredentials", "s", &body);
+        if let Some(broker) = self.broker(id) {
+            broker.asked_for_credentials(serial, client);
         }
     }
 
@@ -252,16 +476,16 @@ impl Server {
         id: u64,
         client: Arc<str>,
         caller: Caller,
-        frame: Vec<u8>,
+        parcel: Parcel,
     ) {
         let origin = Origin { connection: id, client: Some(client), caller };
-        let Ok(message) = wire::parse(&frame) else { return };
+        let Ok(message) = wire::parse(&parcel.bytes) else { return };
         match is_activation(&message.header) {
             true => self.activate(&origin, &message),
             false => {
                 let reply_to = ReplyTo::of(&message.header);
                 if let Err(gone) =
-                    self.handle_call(&origin, reply_to.clone(), frame, Progress::default())
+                    self.handle_call(&origin, reply_to.clone(), parcel, Progress::default())
                 {
                     let text = format!("The call is not sound: {gone:?}.");
                     self.fail(&origin, &reply_to, &BusError::invalid_args(text));
@@ -287,6 +511,7 @@ impl Server {
             body.as_bytes(),
         );
         // It is our own, and sound.
+        let call = Parcel { bytes: call, ..Parcel::default() };
         let _ = self.handle_call(origin, reply_to, call, Progress::default());
     }
 
@@ -303,6 +528,8 @@ impl Server {
         if changes {
             self.backend.refer(unit, on);
         }
+        // What happens from here on is told.
+        self.mailbox.hear(self.hears());
         Some(())
     }
 

@@ -3,6 +3,7 @@
 use super::{Origin, ReplyTo, Server};
 use crate::backend::{Answer, Call, Outcome, ReplySender};
 use crate::broker::Caller;
+use crate::connection::Parcel;
 use crate::error::BusError;
 use crate::methods::{Progress, Then, explain, render};
 use crate::server::mailbox::{Hears, Mail};
@@ -27,7 +28,7 @@ pub(super) enum After {
 }
 
 pub(super) struct Again {
-    pub(super) message: Vec<u8>,
+    pub(super) call: Parcel,
     pub(super) done: Progress,
     /// Units that are loaded before, the last one first.
     pub(super) to_load: Vec<UnitName>,
@@ -50,7 +51,7 @@ impl After {
     fn held_bytes(&self) -> usize {
         match self {
             After::Render(_) => 0,
-            After::Again(again) => again.message.len(),
+            After::Again(again) => again.call.bytes.len(),
         }
     }
 }
@@ -84,7 +85,7 @@ impl Server {
 
     /// Clients of the private socket are not read from when they have too many calls waiting; of
     /// those on the bus each has its own bound.
-    fn begin_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) -> bool {
+    pub(super) fn begin_waiting(&mut self, origin: &Origin, bytes: usize, holds: bool) -> bool {
         match (&origin.client, self.connections.get_mut(&origin.connection)) {
             (None, Some(client)) => {
                 client.waiting += 1;
@@ -101,7 +102,7 @@ impl Server {
     }
 
     /// What goes with the client.
-    fn there(&mut self, origin: &Origin) -> Weak<()> {
+    pub(super) fn there(&mut self, origin: &Origin) -> Weak<()> {
         let there = match &origin.client {
             Some(name) => self.broker(origin.connection).and_then(|broker| broker.there(name)),
             None => self.connections.get(&origin.connection).map(|client| &client.there),
@@ -153,11 +154,15 @@ impl Server {
                 {
                     let _ = self.refer(&origin, *unit, true);
                 }
-                if let (Ok(Answer::Job { job, .. }), Some(client), ReplyTo::Call(_)) =
-                    (&outcome, &origin.client, &waiting.reply_to)
+                let jobs = match &outcome {
+                    Ok(Answer::Job { job, .. }) => std::slice::from_ref(job),
+                    Ok(Answer::Jobs(jobs)) => jobs,
+                    _ => &[],
+                };
+                if let (Some(client), ReplyTo::Call(_)) = (&origin.client, &waiting.reply_to)
                     && let Some(broker) = self.broker(id)
                 {
-                    broker.asked_for_job(*job, client);
+                    jobs.iter().for_each(|job| broker.asked_for_job(*job, client));
                 }
                 let view = self.backend.view();
                 let body = outcome

@@ -12,6 +12,7 @@ const FRAME_BYTES_MAX: usize = 128 << 20;
 const FIXED_BYTES: usize = 16;
 
 const NO_REPLY_EXPECTED: u8 = 1;
+const ALLOW_INTERACTIVE_AUTHORIZATION: u8 = 4;
 
 /// Who sends: without a bus between them, clients still match signals by the manager's name.
 const SENDER: &str = "org.freedesktop.systemd1";
@@ -48,6 +49,8 @@ pub struct Header<'a> {
     pub serial: u32,
     /// Whether the sender wants a reply.
     pub wants_reply: bool,
+    /// Whether a person may be asked before the reply.
+    pub allows_interaction: bool,
     /// Object path.
     pub path: &'a str,
     /// Interface; empty where any that has the member will do.
@@ -62,6 +65,8 @@ pub struct Header<'a> {
     pub sender: &'a str,
     /// Types of the body.
     pub signature: &'a str,
+    /// How many file descriptors come with it, as it says itself.
+    pub descriptors: u32,
 }
 
 /// A received message.
@@ -144,6 +149,7 @@ fn parse_head(frame: &[u8]) -> Result<(Message<'_>, usize), WireError> {
         kind,
         serial,
         wants_reply: kind == Kind::MethodCall && flags & NO_REPLY_EXPECTED == 0,
+        allows_interaction: flags & ALLOW_INTERACTIVE_AUTHORIZATION != 0,
         path: "",
         interface: "",
         member: "",
@@ -151,6 +157,7 @@ fn parse_head(frame: &[u8]) -> Result<(Message<'_>, usize), WireError> {
         reply_serial: 0,
         sender: "",
         signature: "",
+        descriptors: 0,
     };
     reader.array(b'(', |r| read_field(r, &mut header))?;
     reader.align(8)?;
@@ -202,8 +209,7 @@ fn read_field<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<()
         (5, "u") => header.reply_serial = reader.u32()?,
         (7, "s") => header.sender = reader.str()?,
         (8, "g") => header.signature = reader.signature()?,
-        // File descriptors were not agreed on: there can be none.
-        (9, "u") if reader.u32()? == 0 => {}
+        (9, "u") => header.descriptors = reader.u32()?,
         (1..=5 | 7..=9, _) => return Err(WireError::Malformed),
         _ => reader.skip(signature)?,
     }
@@ -219,6 +225,20 @@ pub fn method_return(
     body_bytes: usize,
 ) -> Vec<u8> {
     head(2, to, serial, (body_bytes, 0), signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
+}
+
+/// The same with one file descriptor, to be sent with the first of these bytes.
+pub fn method_return_with_fd(
+    to: To<'_>,
+    serial: u32,
+    reply_to: u32,
+    signature: &str,
+    body_bytes: usize,
+) -> Vec<u8> {
+    head(2, to, serial, (body_bytes, 0), signature, |w| {
+        field(w, 5, "u", |w| w.u32(reply_to));
+        field(w, 9, "u", |w| w.u32(1));
+    })
 }
 
 /// A whole error message in answer to message `reply_to`.
@@ -370,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_no_file_descriptors_is_taken_and_any_other_is_not() {
+    fn a_message_says_how_many_file_descriptors_it_has() {
         let with = |count: u32| {
             head(1, To::Peer, 7, (0, 0), "", |w| {
                 field(w, 1, "o", |w| w.str("/x"));
@@ -378,8 +398,9 @@ mod tests {
                 field(w, 9, "u", |w| w.u32(count));
             })
         };
-        assert!(parse(&with(0)).is_ok());
-        assert_eq!(parse(&with(1)).err(), Some(WireError::Malformed));
+        for count in [0, 1, 16] {
+            assert_eq!(parse(&with(count)).map(|message| message.header.descriptors), Ok(count));
+        }
     }
 
     #[test]

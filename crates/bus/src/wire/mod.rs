@@ -15,7 +15,7 @@ mod write;
 
 pub use error::{MAX_DEPTH, WireError};
 pub use message::{Header, Kind, MAX_MESSAGE_BYTES, Message, To, frame_bytes, parse, signal};
-pub use message::{error_reply, method_call, method_return, parse_header};
+pub use message::{error_reply, method_call, method_return, method_return_with_fd, parse_header};
 pub use read::Reader;
 pub use signature::{alignment, first_type, is_valid};
 pub use text::encode_text;

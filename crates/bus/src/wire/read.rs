@@ -156,7 +156,8 @@ impl<'a> Reader<'a> {
             end = Some(r.skip_at(codes, at, depth)?);
             Ok(())
         })?;
-        end.map_or_else(|| type_end(codes, at, depth), Ok)
+        // A dictionary's entry is a type in an array alone.
+        end.map_or_else(|| type_end(codes, at - 1, depth), Ok)
     }
 
     fn skip_fields(&mut self, codes: &[u8], first: usize, depth: u32) -> Read<usize> {
@@ -242,6 +243,12 @@ mod tests {
         assert_eq!(r.skip("a(a(asas)uas)"), Ok(()));
         assert_eq!((r.str(), r.is_at_end()), (Ok("behind"), true));
         assert_eq!(Reader::new(&bytes, false).skip("a(a(asas)uas"), Err(WireError::Signature));
+        let mut w = Writer::new();
+        w.array(b'{', |_| {}).array(b'a', |w| _ = w.array(b'{', |_| {})).str("behind");
+        let bytes = w.finish();
+        let mut r = Reader::new(&bytes, false);
+        assert_eq!((r.skip("a{sa{sv}}"), r.skip("aa{sv}")), (Ok(()), Ok(())));
+        assert_eq!((r.str(), r.is_at_end()), (Ok("behind"), true));
     }
 
     #[test]

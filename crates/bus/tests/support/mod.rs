@@ -232,6 +232,10 @@ impl Machine {
                     },
                 )
             }
+            Call::SetMarkers { unit, change } => {
+                inner.request(asker, Request::SetMarkers { unit, change })
+            }
+            Call::EnqueueMarked => inner.request(asker, Request::EnqueueMarked),
             Call::SetProperties { .. } | Call::Attach { .. } => Ok(Answer::Done),
             Call::AbandonScope(unit) => inner.request(asker, Request::AbandonScope(unit)),
             Call::CancelJob(job) => inner.request(asker, Request::CancelJob(job)),
@@ -445,6 +449,7 @@ impl Inner {
             Some((_, Reply::Job { job, unit, kind, affected })) => {
                 Ok(Answer::Job { job, unit, kind, affected })
             }
+            Some((_, Reply::Jobs(jobs))) => Ok(Answer::Jobs(jobs)),
             Some((_, Reply::Refused(refusal))) => Err(refusal.into()),
             _ => Ok(Answer::Done),
         }

@@ -3,6 +3,7 @@
 use super::client::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use warren_bus::wire::{self, To, Writer};
 
@@ -23,6 +24,10 @@ pub fn accept(listener: &UnixListener) -> Client {
     }
     assert!(greeting.starts_with(b"\0AUTH EXTERNAL "), "{greeting:?}");
     stream.write_all(b"OK 0123456789abcdef0123456789abcdef\r\n").expect("the peer reads");
+    let asks = |what: &[u8]| greeting.windows(what.len()).any(|part| part == what);
+    if asks(b"NEGOTIATE_UNIX_FD\r\n") {
+        stream.write_all(b"AGREE_UNIX_FD\r\n").expect("the peer reads");
+    }
     Client::accepted(stream)
 }
 
@@ -65,6 +70,13 @@ impl PlayedBus {
         self.peer.stream.write_all(&message).expect("the peer reads");
     }
 
+    /// The same with file descriptors.
+    pub fn put_with_fds(&mut self, whole: &[u8], sender: &str, fds: &[BorrowedFd<'_>]) {
+        self.serial += 1;
+        let message = of_fds(from(whole, sender, self.serial), fds.len() as u32);
+        warren_sys::fdpass::send(self.peer.stream.as_fd(), &message, fds).expect("the peer reads");
+    }
+
     pub fn signal(&mut self, sender: &str, member: &str, texts: &[&str]) {
         let (signature, body) = strings(texts);
         let member = format!("org.freedesktop.{member}");
@@ -85,17 +97,25 @@ impl PlayedBus {
         };
         self.put(&call(&body, "ay"), sender);
         self.serial += 1;
-        let mut fds = from(&call(&Writer::new(), ""), sender, self.serial);
-        // The last field is the sender's name; another of eight bytes comes behind it.
-        let fields = u32::from_le_bytes(fds[12..16].try_into().expect("four bytes"));
-        let padded = fields.next_multiple_of(8);
-        fds.extend([9, 1, b'u', 0, 7, 0, 0, 0]);
-        fds[12..16].copy_from_slice(&(padded + 8).to_le_bytes());
+        let fds = of_fds(from(&call(&Writer::new(), ""), sender, self.serial), 7);
         self.peer.stream.write_all(&fds).expect("the peer reads");
         let mut unknown = call(&Writer::new(), "");
         unknown[1] = 9;
         self.put(&unknown, sender);
     }
+}
+
+/// The message with the number of its file descriptors: a field of eight bytes behind the others.
+pub fn of_fds(whole: Vec<u8>, count: u32) -> Vec<u8> {
+    let fields = u32::from_le_bytes(whole[12..16].try_into().expect("four bytes"));
+    let padded = fields.next_multiple_of(8);
+    let (head, body) = whole.split_at(16 + padded as usize);
+    let mut out = head.to_vec();
+    out.extend([9, 1, b'u', 0]);
+    out.extend(count.to_le_bytes());
+    out[12..16].copy_from_slice(&(padded + 8).to_le_bytes());
+    out.extend(body);
+    out
 }
 
 /// The message with another serial and with its sender's name.

@@ -73,6 +73,11 @@ pub(crate) fn end_job(
     if untold && asked == JobKind::Start {
         outcomes::start_by_outcome(core, unit, Relation::OnFailure, false);
     }
+    if (job.kind, result) == (JobKind::Reload, JobResult::Done)
+        && core.units.run(unit).history.as_ref().is_some_and(|history| history.markers.reload)
+    {
+        core.units.history_mut(unit).markers.reload = false;
+    }
     match (job.kind, result) {
         // It would fail again at once: what is bound to something gone is stopped later.
         (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => {

@@ -12,7 +12,7 @@ use crate::model::state::{Service, TypeState};
 use crate::parts::Core;
 use crate::parts::units::Units;
 use crate::protocol::event::{Effect, FollowUp, KillTarget};
-use crate::protocol::request::{Asker, KillWhom, Refusal, Reply, Request};
+use crate::protocol::request::{Asker, KillWhom, Notice, Refusal, Reply, Request};
 use crate::state_change;
 use crate::transaction::Anchor;
 use crate::types::service::stop;
@@ -94,6 +94,14 @@ fn serve(
             units.into_iter().for_each(|unit| admin_marks::reset_failed(core, unit));
             Ok(Reply::Done)
         }
+        Request::SetMarkers { unit, change } => {
+            if !core.units.active_state(unit).is_down() {
+                let history = core.units.history_mut(unit);
+                history.markers = change.of(history.markers);
+            }
+            Ok(Reply::Done)
+        }
+        Request::EnqueueMarked => enqueue_marked(core, cause),
         Request::Mark { unit, marked, text } => admin_marks::mark(core, unit, marked, &text, cause),
         Request::Clear(unit) => admin_marks::clear(core, unit),
         Request::Comment { unit, text } => {
@@ -150,6 +158,39 @@ fn reload_or_restart(graph: &Graph, unit: UnitId, job_type: JobType, wanted: boo
         JobType::Restart => JobType::ReloadOrStart,
         JobType::TryRestart => JobType::TryReload,
         other => other,
+    }
+}
+
+/// Makes a job for each unit for which somebody has noted that it needs one. Those that are refused are told to the log;
+/// if there are no others, the first is the answer.
+fn enqueue_marked(core: &mut Core, cause: Cause) -> Result<Reply, Refusal> {
+    let markers = |core: &Core, unit| {
+        core.units.run(unit).history.as_ref().map(|history| history.markers).unwrap_or_default()
+    };
+    let marked: Vec<UnitId> =
+        core.units.ids().filter(|&unit| !markers(core, unit).is_empty()).collect();
+    let (mut jobs, mut refused) = (Vec::new(), None);
+    for unit in marked {
+        // A job before it may have ended this one's need.
+        let restart = match markers(core, unit) {
+            needed if needed.is_empty() => continue,
+            needed => needed.restart,
+        };
+        let job_type = reload_or_restart(&core.graph, unit, JobType::TryRestart, !restart);
+        let anchor = Anchor { unit, job_type, mode: JobMode::Fail };
+        match install::enqueue(core, anchor, cause) {
+            Ok(Reply::Job { job, .. }) => jobs.push(job),
+            Ok(_) => {}
+            Err(refusal) => {
+                let (reason, detail) = (Reason::new(refusal.code(), cause), refusal.to_string());
+                core.outbox.tell(Notice::Log { unit, reason, detail });
+                refused.get_or_insert(refusal);
+            }
+        }
+    }
+    match refused.filter(|_| jobs.is_empty()) {
+        Some(refusal) => Err(refusal),
+        None => Ok(Reply::Jobs(jobs)),
     }
 }
 

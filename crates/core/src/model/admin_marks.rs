@@ -20,6 +20,50 @@ pub struct Remark {
     pub text: String,
 }
 
+/// What others have noted that a unit needs, until it comes to that (org.freedesktop.systemd1(5), `Markers`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Markers {
+    /// `needs-reload`
+    pub reload: bool,
+    /// `needs-restart`
+    pub restart: bool,
+}
+
+impl Markers {
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self == Markers::default()
+    }
+
+    /// The words for them.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        let words = [("needs-reload", self.reload), ("needs-restart", self.restart)];
+        words.into_iter().filter(|(_, is_on)| *is_on).map(|(word, _)| word)
+    }
+}
+
+/// A change of what a unit is marked with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MarkersChange {
+    /// Nothing but what is set is left.
+    pub replaces: bool,
+    /// Those are set.
+    pub on: Markers,
+    /// Those are taken away.
+    pub off: Markers,
+}
+
+impl MarkersChange {
+    /// What is left of these.
+    pub fn of(self, markers: Markers) -> Markers {
+        let keep = |is_on: bool, off: bool, on: bool| on || is_on && !self.replaces && !off;
+        Markers {
+            reload: keep(markers.reload, self.off.reload, self.on.reload),
+            restart: keep(markers.restart, self.off.restart, self.on.restart),
+        }
+    }
+}
+
 /// What an administrator clears.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Marked {

@@ -4,7 +4,7 @@
 //! has. They are what is written to the state file after each batch (see [`crate::persist::run_state`]), so a
 //! field added here is a new record version.
 
-use crate::model::admin_marks::{Marked, Notes, Remark};
+use crate::model::admin_marks::{Marked, Markers, Notes, Remark};
 use crate::model::command_line::CommandLine;
 use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::{EffectId, JobId, UnitId};
@@ -692,6 +692,9 @@ pub struct History {
     /// What administrators said of it; a record of its own (see [`crate::persist::run_state`]).
     #[serde(skip)]
     pub notes: Option<Box<Notes>>,
+    /// What others have noted that it needs; a record of its own.
+    #[serde(skip)]
+    pub markers: Markers,
     /// Of a timer, when it last elapsed; a record of its own.
     #[serde(skip)]
     pub timer: Option<TimerMemory>,

@@ -14,7 +14,7 @@
 //! as fixtures and must load.
 
 use crate::graph::Graph;
-use crate::model::admin_marks::{Notes, Remark};
+use crate::model::admin_marks::{Markers, Notes, Remark};
 use crate::model::command_line::CommandLine;
 use crate::model::dynamic_user::DynamicUser;
 use crate::model::ids::Serial;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -80,6 +80,10 @@ enum Record<'r> {
     Timer { unit: UnitId, timer: TimerMemory },
     /// Who the processes of the unit are; follows the unit's own record. Since version 11.
     DynamicUser { unit: UnitId, user: Cow<'r, DynamicUser> },
+    /// What others have noted that the unit needs; follows the unit's own record. Since version 12.
+    Markers { unit: UnitId, markers: Markers },
+    /// What clients set of the manager's own messages; follows what else they set. Since version 12.
+    ClientLog(Cow<'r, ClientLog>),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -169,6 +173,18 @@ pub struct ClientSettings {
     pub environment: Option<BTreeMap<Box<str>, Box<str>>>,
     /// What the manager of a user or container exits with (org.freedesktop.systemd1(5), `SetExitCode()`).
     pub exit_code: u8,
+    /// Of its own messages; a record of its own.
+    #[serde(skip)]
+    pub log: ClientLog,
+}
+
+/// What clients set of the manager's own messages (systemctl(1), `log-level` and `log-target`).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClientLog {
+    /// Up to this level of syslog(3), if not all.
+    pub level: Option<u8>,
+    /// The word for where they go, if not as the manager was told at its start.
+    pub target: Option<Box<str>>,
 }
 
 /// What a state file says.
@@ -286,6 +302,11 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun, group: Option<
         write_frame(out, &Record::DynamicUser { unit, user: Cow::Borrowed(user) });
         records += 1;
     }
+    let markers = run.history.as_ref().map(|history| history.markers).unwrap_or_default();
+    if !markers.is_empty() {
+        write_frame(out, &Record::Markers { unit, markers });
+        records += 1;
+    }
     if let Some(timer) = run.history.as_ref().and_then(|history| history.timer) {
         write_frame(out, &Record::Timer { unit, timer });
         records += 1;
@@ -303,9 +324,14 @@ pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
     write_frame(out, &Record::Boot(boot));
 }
 
-/// Appends what clients set of the manager.
-pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) {
+/// Appends what clients set of the manager; says how many records that is.
+pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) -> u32 {
     write_frame(out, &Record::ClientSettings(Cow::Borrowed(settings)));
+    if settings.log == ClientLog::default() {
+        return 1;
+    }
+    write_frame(out, &Record::ClientLog(Cow::Borrowed(&settings.log)));
+    2
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -421,6 +447,7 @@ impl Restored {
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Boot(boot) => self.boot = boot,
             Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
+            Record::ClientLog(log) => self.client_settings.log = log.into_owned(),
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;
@@ -439,6 +466,10 @@ impl Restored {
             Record::OwedStop { unit, reason } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().owed_stop = Some(reason);
+            }
+            Record::Markers { unit, markers } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().markers = markers;
             }
             Record::Timer { unit, timer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
@@ -486,6 +517,20 @@ mod tests {
             seen.push(restored.runs.len());
         }
         assert!(seen.is_sorted() && seen.last() == Some(&3), "{seen:?}");
+    }
+
+    #[test]
+    fn what_a_unit_needs_is_written_beside_it() {
+        for markers in [Markers::default(), Markers { reload: false, restart: true }] {
+            let mut whole = sample();
+            let mut run = UnitRun { state: TypeState::Target(true), job: None, history: None };
+            run.history.get_or_insert_default().markers = markers;
+            let records = write_unit(&mut whole, UnitId(1), &run, None);
+            assert_eq!(records, 1 + u32::from(!markers.is_empty()));
+            let restored = read(&whole).expect("it is whole");
+            assert_eq!(restored.valid_bytes, whole.len());
+            assert_eq!(restored.runs.get(&UnitId(1)), Some(&run));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What clients may ask of the machine and what they are told; the bus and the control socket
 //! both speak these types.
 
-use crate::model::admin_marks::Marked;
+use crate::model::admin_marks::{Marked, MarkersChange};
 use crate::model::ids::{JobId, UnitId};
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
 use crate::model::reason::{Code, Reason};
@@ -73,6 +73,15 @@ pub enum Request {
     },
     /// Take the mark and the failure of a unit away.
     Clear(UnitId),
+    /// Note what a unit that is up needs. One that is down needs nothing.
+    SetMarkers {
+        /// The unit.
+        unit: UnitId,
+        /// What is noted, or no more.
+        change: MarkersChange,
+    },
+    /// Restart or reload the units for which that was noted.
+    EnqueueMarked,
     /// Say something to the stop of a unit.
     Comment {
         /// The unit.
@@ -123,6 +132,8 @@ pub enum Reply {
         /// The others.
         affected: Vec<(JobId, UnitId, JobKind)>,
     },
+    /// The anchor jobs of several transactions.
+    Jobs(Vec<JobId>),
     /// Done; nothing to tell.
     Done,
     /// Refused.

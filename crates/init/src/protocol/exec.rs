@@ -464,6 +464,9 @@ pub enum StdInput {
     File(String),
     /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`. It is given to `user`.
     Tty(TtyMode),
+    /// An fd of the request that a client passed; a terminal is taken as controlling terminal if no other session has
+    /// it.
+    Passed(u16),
 }
 
 /// How a terminal is taken that another process may have.

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use warren_sys::eventfd::EventFd;
@@ -64,6 +64,12 @@ static HEARD: AtomicBool = AtomicBool::new(false);
 /// Everything is being stopped, the log daemon too: who watches the console is to see it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// The least grave level that is said.
+static LEVEL: AtomicU8 = AtomicU8::new(u8::MAX);
+
+/// Where to, as a client set it: the place of its word.
+static TARGET: AtomicU8 = AtomicU8::new(u8::MAX);
+
 pub(crate) static SETUP: OnceLock<Setup> = OnceLock::new();
 
 pub(crate) struct Setup {
@@ -89,15 +95,28 @@ pub enum Target {
 }
 
 impl Target {
+    const WORDS: [(&'static str, Target); 4] = [
+        ("auto", Target::Auto),
+        ("console", Target::Console),
+        ("journal", Target::Journal),
+        ("null", Target::Null),
+    ];
+
     /// A target by its name.
     pub fn parse(name: &str) -> Option<Target> {
-        Some(match name {
-            "auto" => Target::Auto,
-            "console" => Target::Console,
-            "journal" => Target::Journal,
-            "null" => Target::Null,
-            _ => return None,
-        })
+        Target::WORDS.iter().find(|(word, _)| *word == name).map(|(_, target)| *target)
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        let known = Target::WORDS.iter().find(|(_, target)| *target == self);
+        known.expect("each has a word").0
+    }
+
+    fn in_force() -> Target {
+        let set = Target::WORDS.get(usize::from(TARGET.load(Ordering::Relaxed)));
+        let from_start = || SETUP.get().map_or(Target::Auto, |setup| setup.target);
+        set.map_or_else(from_start, |(_, target)| *target)
     }
 }
 
@@ -106,6 +125,13 @@ pub fn set_up(target: Target, scope: Scope, wake: Arc<EventFd>) {
     let loop_thread = std::thread::current().id();
     // A second call would be a second loop, which does not exist.
     let _ = SETUP.set(Setup { target, scope, wake, loop_thread });
+}
+
+/// Says only what is of this level of syslog(3) or graver, and where else than as it was set up.
+pub fn restrict(level: Option<u8>, target: Option<Target>) {
+    LEVEL.store(level.unwrap_or(u8::MAX), Ordering::Relaxed);
+    let known = Target::WORDS.iter().position(|(_, known)| Some(*known) == target);
+    TARGET.store(known.map_or(u8::MAX, |at| at as u8), Ordering::Relaxed);
 }
 
 /// Says whether there is a log daemon.
@@ -209,7 +235,10 @@ pub(crate) struct Message<'a> {
 impl Message<'_> {
     /// Sends it, and prints it if it is of the kind that is printed and there is nobody to take it.
     pub(crate) fn say(&self, to_console: bool) {
-        let target = SETUP.get().map_or(Target::Auto, |setup| setup.target);
+        if self.level > LEVEL.load(Ordering::Relaxed) {
+            return;
+        }
+        let target = Target::in_force();
         let heard = HEARD.load(Ordering::Relaxed) && !ENDING.load(Ordering::Relaxed);
         if to_console && (target == Target::Console || target == Target::Auto && !heard) {
             self.print();

@@ -539,6 +539,9 @@ impl Daemon {
         self.forget_log_settings(unit);
         self.drop_connection(unit);
         self.forget_namespaces(unit);
+        if !restarting {
+            self.drop_passed(unit);
+        }
         if let TypeSettings::Service(config) = &settings.own
             && !restarting
             && config.fd_store_preserve != Preserve::Yes

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use warren_bus::backend::{Answer, Call, Leave};
+use warren_bus::backend::{Answer, Call, Facts, LOG_LEVELS, Leave, ManagerSetting};
 use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_core::graph::{Delta, Graph};
@@ -11,7 +11,7 @@ use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::model::time::{Moment, Monotonic};
-use warren_core::persist::run_state::ClientSettings;
+use warren_core::persist::run_state::{ClientLog, ClientSettings};
 use warren_core::protocol::event::{BusName, Event};
 use warren_core::protocol::request::{Asker, Reply, Request};
 use warren_init::protocol::control::PowerAction;
@@ -20,7 +20,7 @@ use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::base::answers::AnswerTo;
 use crate::base::clock::now;
-use crate::base::say::say;
+use crate::base::say::{Target, restrict, say};
 use crate::config::unit_files::Question;
 use crate::control::caller::is_privileged;
 use crate::daemon::clients::Client;
@@ -37,6 +37,7 @@ use crate::shutdown::words::AskedBy;
 pub fn bus_answer(reply: Reply) -> Outcome {
     match reply {
         Reply::Job { job, unit, kind, affected } => Ok(Answer::Job { job, unit, kind, affected }),
+        Reply::Jobs(jobs) => Ok(Answer::Jobs(jobs)),
         Reply::Done => Ok(Answer::Done),
         Reply::Refused(refusal) => Err(refusal.into()),
     }
@@ -148,6 +149,10 @@ impl Daemon {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
             Call::StartTransient(made) => self.start_transient(asker, *made, reply),
+            Call::SetMarkers { unit, change } => {
+                self.ask(asker, Request::SetMarkers { unit, change }, Client::Bus(reply));
+            }
+            Call::EnqueueMarked => self.ask(asker, Request::EnqueueMarked, Client::Bus(reply)),
             Call::SetProperties { unit, runtime, dropins } => {
                 let after = AfterLoad::Done(reply);
                 let order = |token| LoaderOrder::SetProperties { unit, runtime, dropins, token };
@@ -177,10 +182,9 @@ impl Daemon {
                 self.leave_and_answer(asker, how, in_order, reply);
             }
             Call::LeaveInOrder(how) => self.leave_and_answer(asker, how, true, reply),
-            Call::Environment { .. } | Call::SetExitCode(_) => {
+            Call::Environment { .. } | Call::SetExitCode(_) | Call::SetProperty(_) => {
                 self.event_loop.tasks.do_next(Task::ChangeSettings(call, reply));
             }
-            other => reply.send(self.take_question(other)),
         }
     }
 
@@ -235,6 +239,23 @@ impl Daemon {
             Call::SetExitCode(exit_code) => {
                 let settings = self.recording.state.client_settings().clone();
                 self.set_client_settings(ClientSettings { exit_code, ..settings });
+                Ok(Answer::Done)
+            }
+            Call::SetProperty(ManagerSetting::LogLevel(level)) => {
+                let settings = self.recording.state.client_settings().clone();
+                let log = ClientLog { level, ..settings.log.clone() };
+                self.set_client_settings(ClientSettings { log, ..settings });
+                Ok(Answer::Done)
+            }
+            Call::SetProperty(ManagerSetting::LogTarget(word)) => {
+                if !word.is_empty() && Target::parse(&word).is_none() {
+                    let text = "The manager logs to auto, console, journal or null.";
+                    return Err(BusError::invalid_args(text));
+                }
+                let settings = self.recording.state.client_settings().clone();
+                let target = Some(word).filter(|word| !word.is_empty()).map(Into::into);
+                let log = ClientLog { target, ..settings.log.clone() };
+                self.set_client_settings(ClientSettings { log, ..settings });
                 Ok(Answer::Done)
             }
             Call::SetProperty(setting) => Err(BusError::not_supported(format!(
@@ -557,7 +578,15 @@ impl Daemon {
             self.spawning.environment.set_clients(environment.clone());
         }
         let all = self.spawning.environment.texts();
+        let ClientLog { level, target } = &settings.log;
+        let target = target.as_deref().and_then(Target::parse);
+        restrict(*level, target);
+        let target = target.unwrap_or(self.options.log_target);
         self.shared.change_facts(|facts| {
+            let word = level.and_then(|level| LOG_LEVELS.get(usize::from(level)));
+            facts.log_level =
+                word.map_or_else(|| Facts::default().log_level, |word| (*word).to_owned());
+            facts.log_target = target.as_str().to_owned();
             facts.environment = all;
             facts.exit_code = settings.exit_code;
         });

@@ -11,7 +11,8 @@ use crate::socket::accept::is_for_later;
 use crate::spawn::helpers::held::{self, HELD_MAX, Unborn};
 use crate::spawn::helpers::{FOREIGN, KeptHelpers, Lost, Passed, Said};
 use crate::spawn::request::{
-    LogOutput, LogOutputs, SpawnHost, add_dynamic_user, cgroup_place, command_of, exec_spec, logged,
+    LogOutput, LogOutputs, SpawnHost, add_dynamic_user, cgroup_place, command_of, exec_spec,
+    logged_but,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -27,7 +28,7 @@ use warren_sys::descriptors::Allowance;
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_sys::signal::SIGKILL;
-use warren_unit::config::{Copies, Input};
+use warren_unit::config::{Copies, ExecConfig, Input};
 
 /// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
 /// so that what this one took and did not write down is not lost.
@@ -215,7 +216,9 @@ impl Daemon {
             let end = self.peers.devices.daemon_end().map_err(|e| e.to_string())?;
             fds.push((warren_wire::device_link::LINK_FD_NAME.to_owned(), Passed::Own(end)));
         }
-        let (log, streams) = self.log_outputs(spawn, &unit, fds.len());
+        let passed = self.process.stored_fds.standard_streams(spawn.unit);
+        let are_passed = [passed[1].is_some(), passed[2].is_some()];
+        let (log, streams) = self.log_outputs(spawn, &unit, (fds.len(), are_passed));
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let place = self.cgroup.groups.place(spawn.unit, &spawn.settings, starts);
@@ -226,6 +229,12 @@ impl Daemon {
         let plan = command.map(|(_, exec)| self.spawning.views.plan(exec)).unwrap_or_default();
         let store = self.namespace_store(spawn, &plan)?;
         let store_at = fds.len() + streams.len() + input.iter().len();
+        let mut passed_at = store_at + store.len();
+        let standard = passed.each_ref().map(|fd| {
+            let at = fd.as_ref().map(|_| passed_at as u16);
+            passed_at += fd.iter().len();
+            at
+        });
         let host = SpawnHost {
             unit: &unit,
             context: &self.core.settings().context,
@@ -240,21 +249,29 @@ impl Daemon {
             input_data: input.as_ref().map(|_| (fds.len() + streams.len()) as u16),
             system_call_filter: &filter,
             plan: &plan,
+            standard,
             namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
             must_hold: self.core.settings().defaults.refuses_missing_protection,
         };
         add_dynamic_user(spawn, &mut served);
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).collect();
+        let passed = passed.into_iter().flatten().map(Passed::Stored);
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).chain(passed).collect();
         self.spawning.helpers.spawn(id, Box::new(spec), fds)
     }
 
     /// Where the output of a process goes if it goes to the log, and the streams, which come after so many fds:
     /// two if others get a copy of the one than of the other.
-    fn log_outputs(&mut self, spawn: &Spawn, unit: &str, fds: usize) -> (LogOutputs, Vec<OwnedFd>) {
+    fn log_outputs(
+        &mut self,
+        spawn: &Spawn,
+        unit: &str,
+        (fds, passed): (usize, [bool; 2]),
+    ) -> (LogOutputs, Vec<OwnedFd>) {
         let command = command_of(&spawn.settings, spawn.list, spawn.index);
-        let [out, err] = command.map_or([None; 2], |(_, exec)| logged(exec));
+        let logged = |(_, exec): (&_, &ExecConfig)| logged_but(exec, passed);
+        let [out, err] = command.map_or([None; 2], logged);
         let program = command.and_then(|(command, _)| command.path.rsplit('/').next());
         let program = program.unwrap_or_default().to_owned();
         if out.or(err).is_none() && spawn.main {

@@ -222,6 +222,7 @@ fn make(
     let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
+    facts.log_target = options.log_target.as_str().to_owned();
     let mut boot = BootTimes { userspace: init_began().unwrap_or(began), ..BootTimes::default() };
 
     let sources = options.environment_sources(&settings.defaults);

@@ -4,10 +4,13 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
 use crate::process::notify_socket::Datagram;
-use crate::process::stored_fds::{ReceivedFd, Stored, let_go, parse_stored_name};
+use crate::process::stored_fds::{
+    ReceivedFd, Stored, is_passed, let_go, parse_stored_name, passed_name,
+};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use warren_bus::backend::Transient;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::JobKind;
 use warren_core::protocol::event::Event;
@@ -53,16 +56,38 @@ impl Daemon {
         let is_same = |s: &Stored| {
             s.file == stored.file && file::is_same(s.fd.as_fd(), stored.fd.as_fd()) == Ok(true)
         };
-        let all = self.process.stored_fds.of(unit);
-        if all.len() >= max || all.iter().any(is_same) {
+        let count = self.process.stored_fds.count(unit);
+        if count >= max || self.process.stored_fds.of(unit).iter().any(is_same) {
             return;
         }
+        self.keep(unit, stored);
+    }
+
+    /// Keeps one, and has init keep it; whether that could be done.
+    fn keep(&mut self, unit: UnitId, stored: Stored) -> bool {
         self.process.stored_fds.next += 1;
         let unit_name = self.core.graph().name(unit).to_string();
-        if self.process.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
+        let is_kept =
+            self.process.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok();
+        if is_kept {
             self.watch_stored(&stored);
             self.process.stored_fds.of(unit).push(stored);
         }
+        is_kept
+    }
+
+    /// Keeps what a client passed for the processes of a unit that it makes. It goes when the unit is down for good:
+    /// whoever reads at the other end of a pipe waits for that.
+    pub(crate) fn keep_passed(&mut self, unit: UnitId, made: &Transient) -> Result<(), String> {
+        for (place, index) in &made.places {
+            let fd = made.fds.get(*index).ok_or("a file descriptor did not come along")?;
+            let fd = fd.try_clone_to_owned().map_err(|e| e.to_string())?;
+            let key = self.process.stored_fds.next;
+            if !self.keep(unit, Stored::new(&passed_name(place), key, false, fd)) {
+                return Err("init cannot keep a file descriptor".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Takes up one that init kept; one of a unit that is not there any more goes, or that went down for good and
@@ -70,8 +95,11 @@ impl Daemon {
     pub(crate) fn take_up_stored_fd(&mut self, kept_as: &str, fd: OwnedFd) {
         let Some((name, rest)) = parse_stored_name(kept_as) else { return };
         let unit = UnitName::parse(name).ok().and_then(|name| self.core.graph().lookup_own(&name));
-        let unit = unit.filter(|&unit| self.keeps_stored(unit));
-        let Some((unit, (key, polls, name))) = unit.zip(Stored::parse(rest)) else {
+        let parsed = unit.zip(Stored::parse(rest));
+        let kept = parsed.filter(|(unit, (_, _, name))| {
+            self.is_up_or_to_come(*unit) || !is_passed(name) && self.keeps_stored(*unit)
+        });
+        let Some((unit, (key, polls, name))) = kept else {
             drop(ReceivedFd::new(fd));
             return drop(self.process.init.drop_stored(kept_as));
         };
@@ -83,15 +111,19 @@ impl Daemon {
 
     /// Whether what a unit stored stays: while it is up or has a job that is to bring it up, or as its file says.
     fn keeps_stored(&self, unit: UnitId) -> bool {
-        let run = self.core.unit_run(unit);
-        let is_to_come = run.job.as_ref().is_some_and(|job| job.kind != JobKind::Stop);
-        if !run.active_state().is_down() || is_to_come {
+        if self.is_up_or_to_come(unit) {
             return true;
         }
         match self.core.settings().compile_running(self.core.graph().definition(unit)).own {
             TypeSettings::Service(config) => config.fd_store_preserve == Preserve::Yes,
             _ => false,
         }
+    }
+
+    fn is_up_or_to_come(&self, unit: UnitId) -> bool {
+        let run = self.core.unit_run(unit);
+        let is_to_come = run.job.as_ref().is_some_and(|job| job.kind != JobKind::Stop);
+        !run.active_state().is_down() || is_to_come
     }
 
     /// Files do not hang up, and those that others serve ask a server whether they do.
@@ -115,8 +147,10 @@ impl Daemon {
 
     /// The machine knows how many there are.
     pub(crate) fn tell_stored(&mut self, unit: UnitId) {
-        let Some(all) = self.process.stored_fds.stored.get(&unit) else { return };
-        self.event_loop.events.push_back(Event::FdsStored { unit, count: all.len() as u32 });
+        if self.process.stored_fds.stored.contains_key(&unit) {
+            let count = self.process.stored_fds.count(unit) as u32;
+            self.event_loop.events.push_back(Event::FdsStored { unit, count });
+        }
     }
 
     fn remove_stored(&mut self, unit: UnitId, goes: impl Fn(&Stored) -> bool) {
@@ -131,6 +165,14 @@ impl Daemon {
         let_go(gone.into_iter().filter_map(|stored| Rc::into_inner(stored.fd)?.0.take()));
         for kept_as in kept_as {
             let _ = self.process.init.drop_stored(&kept_as);
+        }
+    }
+
+    /// The unit is down for good: what a client passed for its processes goes.
+    pub(crate) fn drop_passed(&mut self, unit: UnitId) {
+        let all = self.process.stored_fds.stored.get(&unit);
+        if all.is_some_and(|all| all.iter().any(Stored::is_passed)) {
+            self.remove_stored(unit, Stored::is_passed);
         }
     }
 
@@ -149,7 +191,10 @@ impl Daemon {
             .iter()
             .copied()
             .filter(|unit| self.process.stored_fds.stored.contains_key(unit));
-        let gone: Vec<UnitId> = stored.filter(|unit| !self.keeps_stored(*unit)).collect();
-        gone.into_iter().for_each(|unit| self.drop_stored(unit));
+        let (down, kept): (Vec<UnitId>, Vec<UnitId>) =
+            stored.partition(|unit| !self.keeps_stored(*unit));
+        down.into_iter().for_each(|unit| self.drop_stored(unit));
+        let kept = kept.into_iter().filter(|unit| !self.is_up_or_to_come(*unit));
+        kept.collect::<Vec<_>>().into_iter().for_each(|unit| self.drop_passed(unit));
     }
 }

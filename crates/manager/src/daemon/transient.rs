@@ -87,6 +87,10 @@ impl Daemon {
             }
             (Some(text), _) => reply.send(Err(BusError::failed(text))),
             (None, Some(unit)) => {
+                if let Err(text) = self.keep_passed(unit, &made) {
+                    self.drop_passed(unit);
+                    return reply.send(Err(BusError::failed(text)));
+                }
                 let mode = made.mode;
                 let request = match made.unit.unit_type() {
                     UnitType::Scope => Request::StartScope { unit, mode, pids: made.pids.into() },

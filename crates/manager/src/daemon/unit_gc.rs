@@ -107,6 +107,10 @@ impl Daemon {
     /// follow.
     pub(crate) fn forgotten(&mut self, asked: &BTreeSet<UnitId>, delta: &Delta) {
         self.loads.collector.leaving.retain(|unit| !asked.contains(unit));
+        // Of a start that was refused nothing else is left.
+        let graph = self.core.graph().clone();
+        let is_gone = |unit: &&UnitId| graph.get(**unit).is_none();
+        asked.iter().filter(is_gone).for_each(|&unit| self.drop_passed(unit));
         self.note_idle(&delta.rewired);
         if !self.loads.collector.mounted.is_empty() {
             // Those that are still leaving are held again.

@@ -5,6 +5,7 @@ use crate::base::say::say;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use warren_bus::backend::Place;
 use warren_core::model::ids::UnitId;
 use warren_sys::waits;
 
@@ -64,6 +65,11 @@ impl Stored {
         Stored { name: name.to_owned(), key, polls, fd: Rc::new(ReceivedFd::new(fd)), file }
     }
 
+    /// Whether a client passed it.
+    pub(crate) fn is_passed(&self) -> bool {
+        is_passed(&self.name)
+    }
+
     /// The name under which init keeps it.
     pub(crate) fn kept_as(&self, unit: &str) -> String {
         let unpolled = if self.polls { "" } else { UNPOLLED };
@@ -79,20 +85,61 @@ impl Stored {
 }
 
 impl FdStore {
-    /// Whether the unit has any.
+    /// Whether the unit has stored any.
     pub fn has(&self, unit: UnitId) -> bool {
-        self.stored.get(&unit).is_some_and(|stored| !stored.is_empty())
+        self.count(unit) > 0
     }
 
-    /// For a new run of the unit, with their names.
+    /// How many the unit has stored.
+    pub fn count(&self, unit: UnitId) -> usize {
+        let stored = self.stored.get(&unit).into_iter().flatten();
+        stored.filter(|stored| !stored.is_passed()).count()
+    }
+
+    /// For a new run of the unit, with their names: those that it has stored, and those that a client passed to be
+    /// among them.
     pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<ReceivedFd>)> {
         let stored = self.stored.get(&unit).into_iter().flatten();
-        stored.map(|stored| (stored.name.clone(), stored.fd.clone()))
+        stored.filter_map(|stored| {
+            let name = match stored.name.strip_prefix(PASSED) {
+                None => Some(&*stored.name),
+                Some(passed) => passed.strip_prefix('3'),
+            };
+            Some((name?.to_owned(), stored.fd.clone()))
+        })
+    }
+
+    /// What a client passed as standard input, output and error of the unit's processes.
+    pub fn standard_streams(&self, unit: UnitId) -> [Option<Rc<ReceivedFd>>; 3] {
+        [Place::Input, Place::Output, Place::Error].map(|place| {
+            let name = passed_name(&place);
+            let mut stored = self.stored.get(&unit).into_iter().flatten();
+            stored.find(|stored| stored.name == name).map(|stored| stored.fd.clone())
+        })
     }
 
     pub(crate) fn of(&mut self, unit: UnitId) -> &mut Vec<Stored> {
         self.stored.entry(unit).or_default()
     }
+}
+
+/// What stands before the name of one that a client passed for the unit's processes, with its place: no service can
+/// name one so.
+const PASSED: &str = ":";
+
+/// The name of one that a client passed for this place.
+pub(crate) fn passed_name(place: &Place) -> String {
+    match place {
+        Place::Input => format!("{PASSED}0"),
+        Place::Output => format!("{PASSED}1"),
+        Place::Error => format!("{PASSED}2"),
+        Place::Listed(name) => format!("{PASSED}3{name}"),
+    }
+}
+
+/// Whether that is the name of one that a client passed.
+pub(crate) fn is_passed(name: &str) -> bool {
+    name.starts_with(PASSED)
 }
 
 /// The unit and the rest of a name that init keeps a stored file descriptor under.

@@ -230,8 +230,7 @@ impl StateFile {
             records += 1;
         }
         if std::mem::take(&mut self.owes_settings) {
-            run_state::write_client_settings(out, &self.client_settings);
-            records += 1;
+            records += run_state::write_client_settings(out, &self.client_settings);
         }
         records
     }
@@ -276,6 +275,7 @@ mod tests {
     use warren_unit::{Context, Defaults, UnitName};
 
     use super::*;
+    use warren_core::persist::run_state::ClientLog;
 
     fn restored(file: &StateFile) -> Restored {
         let bytes = memfd::read_all(file.fd(), STATE_BYTES_MAX).expect("it can be read");
@@ -324,7 +324,8 @@ mod tests {
         file.append(&core, [], &none, Vec::new()).expect("it is written");
         assert_eq!(restored(&file).client_settings, ClientSettings::default());
         let environment = Some([("A".into(), "b c".into())].into());
-        let set = ClientSettings { environment, exit_code: 7 };
+        let log = ClientLog { level: Some(4), target: None };
+        let set = ClientSettings { environment, exit_code: 7, log };
         file.set_client_settings(set.clone());
         let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
         let read_only = std::fs::File::open(path).expect("it can be opened");

@@ -65,6 +65,8 @@ pub struct SpawnHost<'a> {
     pub plan: &'a Plan,
     /// What the machine cannot give of it prevents the start (MissingProtection=).
     pub must_hold: bool,
+    /// Which of the packet's fds a client passed as standard input, output and error, whatever the unit says of them.
+    pub standard: [Option<u16>; 3],
     /// Which of the packet's fds are the store of the run's namespaces.
     pub namespace_store: Option<[u16; 2]>,
 }
@@ -137,8 +139,8 @@ pub struct LogOutputs {
 
 impl LogOutputs {
     /// What `$JOURNAL_STREAM` says: of standard error if both are streams (systemd.exec(5)).
-    fn name(&self, exec: &ExecConfig) -> Option<&str> {
-        let [out, err] = logged(exec);
+    fn name(&self, exec: &ExecConfig, standard: &[Option<u16>; 3]) -> Option<&str> {
+        let [out, err] = logged_but(exec, [standard[1].is_some(), standard[2].is_some()]);
         let logs = [err.map(|_| &self.err), out.map(|_| &self.out)];
         logs.into_iter().flatten().find_map(LogOutput::name)
     }
@@ -300,6 +302,12 @@ pub fn logged(exec: &ExecConfig) -> [Option<Copies>; 2] {
     let inherits = exec.standard_output == Output::Inherit && !is_written_to(&exec.standard_input);
     let out = exec.standard_output.copies().or_else(|| inherits.then(Copies::default));
     [out, exec.standard_error.copies()]
+}
+
+/// The same where a client may have passed standard output and standard error.
+pub fn logged_but(exec: &ExecConfig, passed: [bool; 2]) -> [Option<Copies>; 2] {
+    let [out, err] = logged(exec);
+    [out.filter(|_| !passed[0]), err.filter(|_| !passed[1])]
 }
 
 /// Whether standard output can inherit it; else it goes to the log.
@@ -630,7 +638,7 @@ fn environment(
     if exec.working_directory == Some(Place::Home) && exec.user.is_none() {
         set("HOME", warren_sys::process::own_home());
     }
-    if let Some(name) = host.log.name(exec) {
+    if let Some(name) = host.log.name(exec, &host.standard) {
         set("JOURNAL_STREAM", name.to_owned());
     }
     if !host.fd_names.is_empty() && !exec.takes_socket() {
@@ -781,6 +789,16 @@ fn standard_streams(
     };
     spec.stdout = output(&exec.standard_output, "stdout")?;
     spec.stderr = output(&exec.standard_error, "stderr")?;
+    let [stdin, stdout, stderr] = host.standard;
+    if let Some(index) = stdin {
+        spec.stdin = StdInput::Passed(index);
+    }
+    if let Some(index) = stdout {
+        spec.stdout = StdOutput::Fd(index);
+    }
+    if let Some(index) = stderr {
+        spec.stderr = StdOutput::Fd(index);
+    }
     Ok(())
 }
 

@@ -268,6 +268,14 @@ fn standard_fd(prepared: &Prepared, source: &Source, number: RawFd) -> Result<()
     match source {
         Source::Fd(fd) => child::install_fd(*fd, number),
         Source::Same(fd) => child::install_fd(*fd, number),
+        Source::Passed(fd) => {
+            child::install_fd(*fd, number)?;
+            if child::must_be_terminal(number).is_ok() {
+                // Another session may have it.
+                let _ = child::take_terminal(number, false);
+            }
+            Ok(())
+        }
         Source::Open { path, flags, is_ours: false } => {
             child::set_umask(prepared.umask);
             place(child::open_or_connect(path, *flags, FILE_MODE)?, number)

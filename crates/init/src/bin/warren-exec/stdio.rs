@@ -22,6 +22,8 @@ const O_APPEND: i32 = 0o2000;
 pub enum Source {
     /// An fd we hold.
     Fd(RawFd),
+    /// The same; if it is a terminal, it becomes the controlling one.
+    Passed(RawFd),
     /// Open this. What is made is for root and its group to read if it `is_ours`, else as UMask= says.
     Open { path: CString, flags: i32, is_ours: bool },
     /// Open this terminal; make it the controlling one when `take` says how.
@@ -49,6 +51,7 @@ fn input(spec: &ExecSpec, fds: &FdTable) -> Result<Source, SpawnError> {
     match &spec.stdin {
         StdInput::Null => Ok(null(O_RDONLY)),
         StdInput::Fd(index) => fds.number(*index, step).map(Source::Fd),
+        StdInput::Passed(index) => fds.number(*index, step).map(Source::Passed),
         StdInput::File(path) => {
             // Standard error inherits standard output.
             let is_file = |output: &StdOutput| matches!(output, StdOutput::File(p) if p == path);
@@ -123,7 +126,7 @@ mod tests {
         let spec = ExecSpec { stdin, stdout, stderr, ..ExecSpec::default() };
         let plan = plan(&spec, &FdTable::default()).expect("no fds are used");
         let text = |s: &Source| match s {
-            Source::Fd(fd) => format!("fd{fd}"),
+            Source::Fd(fd) | Source::Passed(fd) => format!("fd{fd}"),
             Source::Open { path, flags, .. } => format!("{}:{flags:o}", path.to_string_lossy()),
             Source::Tty { path, take } => format!("{}:{take:?}", path.to_string_lossy()),
             Source::Same(fd) => format!("={fd}"),

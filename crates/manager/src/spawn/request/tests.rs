@@ -55,6 +55,7 @@ fn asked_where(
         environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
     let plan = Plan::default();
     let host = SpawnHost {
+        standard: [None; 3],
         unit: "a.service",
         context: &context,
         environment: &environment,
