@@ -10,6 +10,7 @@ pub mod disk;
 pub mod manager;
 pub mod manual;
 pub mod rules;
+pub mod service;
 pub mod settings;
 pub mod signing;
 pub mod site;

@@ -763,25 +763,3 @@ fn who_asks_for_a_job_is_told_of_it_without_a_subscription() {
     bus.call(":1.7", "GetDefaultTarget", &[]);
     assert_eq!(bus.says(), "to :1.7: reply \"s\"");
 }
-
-#[test]
-fn who_refers_to_a_unit_is_told_without_a_subscription() {
-    let (ground, mut bus) = joined("referring");
-    bus.call(":1.7", "RefUnit", &["a.service"]);
-    bus.introduce(":1.7", 0);
-    assert_eq!(bus.says(), "to :1.7: reply \"\"");
-    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
-    assert_eq!(bus.says(), "to all: UnitFilesChanged");
-    bus.call(":1.7", "UnrefUnit", &["a.service"]);
-    assert_eq!(bus.says(), "to :1.7: reply \"\"");
-    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
-    bus.call(":1.7", "RefUnit", &["a.service"]);
-    assert_eq!(bus.says(), "to :1.7: reply \"\"");
-    bus.signal(DBUS, "DBus.NameOwnerChanged", &[":1.7", ":1.7", ""]);
-    bus.call(":1.8", "GetDefaultTarget", &[]);
-    bus.introduce(":1.8", 4711);
-    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
-    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
-    bus.call(":1.8", "GetDefaultTarget", &[]);
-    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
-}
