@@ -28,7 +28,7 @@ unit() {
 
 agent_pages() {
     pages=$(mktemp -d)
-    "$programs/warren-agent" --man "$pages"
+    "$programs/warren-hosts" man "$pages"
     for section in 1 8; do
         install -D -m 644 -t "$1/man$section" "$pages"/*."$section"
     done

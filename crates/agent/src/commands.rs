@@ -13,7 +13,7 @@ mod show;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use warren_hosts::digest::Digest;
 use warren_hosts::names::HostId;
 use warren_hosts::waves::Step;
@@ -21,6 +21,7 @@ use warren_hosts::waves::Step;
 use crate::settings::{PATH, Settings};
 use crate::site::Site;
 use crate::store::Store;
+use crate::{manual, service};
 
 /// Sees and changes what many hosts run.
 #[derive(Debug, Parser)]
@@ -140,6 +141,12 @@ enum Verb {
         /// The host
         host: HostId,
     },
+    /// Write the manual pages of warren-hosts and warren-agent
+    #[command(hide = true)]
+    Man {
+        /// Into this directory
+        dir: PathBuf,
+    },
     /// Show who did what, the newest last
     Audit,
     /// Remove revisions and releases that nothing names any more
@@ -194,8 +201,14 @@ struct RolloutArgs {
 /// # Errors
 /// What is to be printed.
 pub fn run(cli: Cli) -> Result<i32> {
-    if let Verb::Keygen { file } = &cli.command {
-        return change::keygen(file);
+    match &cli.command {
+        Verb::Keygen { file } => return change::keygen(file),
+        Verb::Man { dir } => {
+            manual::write(dir, Cli::command(), service::command())
+                .context("cannot write the manual pages")?;
+            return Ok(0);
+        }
+        _ => {}
     }
     let settings = Settings::read(&cli.config).map_err(|why| anyhow!(why))?;
     let store = Store::new(&settings.endpoints).map_err(|why| anyhow!(why))?;
@@ -229,7 +242,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Expel { host } => change::expel(&site, &host),
         Verb::Audit => show::audit(&site),
         Verb::Prune { keep } => change::prune(&site, keep),
-        Verb::Keygen { .. } => unreachable!("done above"),
+        Verb::Keygen { .. } | Verb::Man { .. } => unreachable!("done above"),
     }
 }
 

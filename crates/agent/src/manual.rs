@@ -4,11 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-
-use crate::commands::Cli;
 
 /// Settings of `/etc/warren/hosts.conf`, and what they say.
 pub const SETTINGS: [(&str, &str); 15] = [
@@ -49,13 +47,12 @@ pub const SETTINGS: [(&str, &str); 15] = [
     ("[Hosts]", "The section that all of them are in; it may be left out."),
 ];
 
-/// Writes the pages into a directory; `agent` is the command line of warren-agent.
+/// Writes the pages into a directory, which is made.
 ///
 /// # Errors
 /// As open(2) and write(2).
-pub fn write(directory: &Path, agent: Command) -> io::Result<()> {
+pub fn write(directory: &Path, hosts: Command, agent: Command) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let hosts = Cli::command();
     clap_mangen::generate_to(hosts.clone(), directory)?;
     page(&directory.join("warren-hosts.1"), hosts, "1")?;
     page(&directory.join("warren-agent.8"), agent, "8")

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
 use crate::agent;
 use crate::settings::{PATH, Settings};
+use clap::{CommandFactory as _, Parser};
 
 /// The name that it goes by.
 pub const NAME: &str = "warren-agent";
@@ -23,23 +23,16 @@ struct Args {
     /// site; then end.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/etc/warren/fleet.d")]
     prepare: Option<PathBuf>,
-    /// Write the manual pages of this program and of warren-hosts into a directory.
-    #[arg(long, value_name = "DIR", hide = true)]
-    man: Option<PathBuf>,
+}
+
+/// Its command line.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs it.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(directory) = &args.man {
-        return match crate::manual::write(directory, Args::command()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("warren-agent: {}: {e}", directory.display());
-                ExitCode::FAILURE
-            }
-        };
-    }
     let run = |settings: Settings| match &args.prepare {
         Some(directory) => agent::prepare(&settings, directory),
         None => agent::run(settings),

@@ -72,6 +72,8 @@ pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Durat
     while !rest.is_empty() {
         let at = text.len() - rest.len();
         let (number, after) = decimal(rest).ok_or_else(|| bad(at))?;
+        let fraction =
+            rest[..rest.len() - after.len()].split_once('.').map_or("", |(_, digits)| digits);
         let after = after.trim_start();
         let length = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(length);
@@ -79,9 +81,10 @@ pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Durat
             "" => default_nanos,
             unit => unit_nanos(unit).ok_or_else(|| bad(text.len() - after.len() - length))?,
         };
-        let length = number.wide_times(nanos);
         // Where no unit is so short, what is less than a µs counts nothing, in each part.
-        total += if default_nanos < 1000 { length } else { length - length % 1000 };
+        let grain = if default_nanos < 1000 { 1 } else { 1000 };
+        let whole = u128::from(number.whole) * u128::from(nanos);
+        total += whole - whole % grain + part_of(u128::from(nanos) / grain, fraction) * grain;
         if total > SPAN_NANOS_MAX {
             return Err(bad(at));
         }
@@ -90,6 +93,17 @@ pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Durat
     }
     let nanos = u64::try_from(total).unwrap_or(u64::MAX);
     if seen { Ok(Some(Duration::from_nanos(nanos))) } else { Err(bad(0)) }
+}
+
+/// The digits after a point, of a unit: each counts as often as its tenth, hundredth and so on goes into the unit, which
+/// is rounded down from one to the next, as systemd does it.
+fn part_of(unit: u128, digits: &str) -> u128 {
+    let (mut total, mut place) = (0, unit);
+    for digit in digits.bytes() {
+        place /= 10;
+        total += place * u128::from(digit - b'0');
+    }
+    total
 }
 
 fn unit_nanos(unit: &str) -> Option<u64> {

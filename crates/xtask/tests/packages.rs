@@ -32,15 +32,26 @@ fn packages() -> BTreeSet<String> {
     table().into_iter().map(|[package, ..]| package).collect()
 }
 
-/// A directory with programs of all names, which do nothing but what the stage asks of `warren`.
+/// Programs that write pages.
+const WITH_PAGES: [&str; 2] = ["warren", "warren-hosts"];
+
+/// A directory with programs of all names, which do nothing but what the stage asks of those.
 fn programs(scratch: &Scratch) -> String {
-    let warren = "#!/bin/sh\ncase $1 in\nman) cp \"$0.1\" \"$2/warren.1\" ;;\n\
+    // Pages of the second go to two sections.
+    let warren = "#!/bin/sh\ncase $1 in\nman) cp \"$0.1\" \"$2/${0##*/}.1\"\n\
+        case $0 in *-hosts) sed 's/WARREN 1/WARREN 8/' \"$0.1\" > \"$2/warren-agent.8\" ;; esac ;;\n\
         completion) echo \"# $2\" ;;\nesac\n";
-    scratch.write("programs/warren.1", ".TH WARREN 1\n.SH NAME\nwarren \\- a test\n");
+    for name in WITH_PAGES {
+        let page = format!(".TH WARREN 1\n.SH NAME\n{name} \\- a test\n");
+        scratch.write(&format!("programs/{name}.1"), &page);
+    }
     for [_, kind, _, name] in table() {
         if kind == "program" {
-            let text =
-                if name == "warren" { warren.to_owned() } else { format!("#!/bin/sh\n: {name}\n") };
+            let text = if WITH_PAGES.contains(&&*name) {
+                warren.to_owned()
+            } else {
+                format!("#!/bin/sh\n: {name}\n")
+            };
             let path = scratch.write(&format!("programs/{name}"), &text);
             fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("a file of ours");
         }
@@ -81,14 +92,26 @@ fn debs(scratch: &Scratch, out: &str) -> Vec<PathBuf> {
     found
 }
 
+/// All files below a directory of the repository.
+fn files_below(directory: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for file in fs::read_dir(top().join(directory)).expect("it is there").flatten() {
+        let source = format!("{directory}/{}", file.file_name().to_string_lossy());
+        match file.path().is_dir() {
+            true => out.extend(files_below(&source)),
+            false => out.push(source),
+        }
+    }
+    out
+}
+
 #[test]
 fn every_file_of_ours_is_in_one_package_and_everything_in_a_package_is_there() {
     let table = table();
     for directory in
         ["units", "presets", "sysusers", "share/man", "share/prometheus", "share/grafana", "bus"]
     {
-        for file in fs::read_dir(top().join(directory)).expect("it is there").flatten() {
-            let source = format!("{directory}/{}", file.file_name().to_string_lossy());
+        for source in files_below(directory) {
             let count = table.iter().filter(|row| row[3] == source).count();
             assert_eq!(count, 1, "{source} is in so many packages");
         }
@@ -104,7 +127,10 @@ fn every_file_of_ours_is_in_one_package_and_everything_in_a_package_is_there() {
             for path in text.split(|c: char| c.is_whitespace() || "=;:\"'".contains(c)) {
                 let Some(name) = path.strip_prefix("/usr/lib/warren/warren") else { continue };
                 let name = format!("warren{name}");
-                let is_program = |row: &[String; 4]| row[1] == "program" && row[3] == name;
+                let is_program = |row: &[String; 4]| {
+                    let is_link = row[1] == "link" && row[2] == format!("lib/warren/{name}");
+                    row[1] == "program" && row[3] == name || is_link
+                };
                 assert!(table.iter().any(is_program), "{source} names {path}");
             }
         }
