@@ -11,7 +11,8 @@ mod reader;
 use reader::journalctl;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
@@ -136,8 +137,26 @@ impl Ext4 {
 
     /// As after the next boot.
     fn mount_anew(&mut self) {
-        // Who still has files open keeps the old one.
+        self.unmount();
+        assert!(self.mount(), "mounted again");
+    }
+
+    /// Who still has files open keeps it.
+    fn unmount(&mut self) {
         assert!(self.ground.run(&format!("umount -l {}", self.place)), "unmounted");
+    }
+
+    /// As after a repair, in which the daemon looks whether the disk is back.
+    fn mount_repaired(&mut self, lab: &Lab) {
+        self.unmount();
+        let names = Inotify::new().expect("inotify(7)");
+        names.add(lab.path(self.place), WatchFor::Names).expect("it is there");
+        let daemon = lab.daemon.as_ref().map(Child::id).expect("it runs");
+        let before = turns_of_disk(daemon);
+        warren_testkit::wait_until("the daemon has looked", || turns_of_disk(daemon) >= before + 2);
+        let mut made = Vec::new();
+        assert!(!names.drain(&mut made).expect("inotify(7)"), "few names are made");
+        assert!(made.is_empty(), "nothing is made in what it is mounted on");
         assert!(self.mount(), "mounted again");
     }
 
@@ -201,6 +220,10 @@ impl Drop for Frozen<'_> {
 
 /// Starts a daemon with a store on the disk and one in memory, and where it begins.
 fn start_with_both(ext4: &Ext4, lab: &mut Lab, on_disk: bool) {
+    start_with_patience(ext4, lab, on_disk, "300ms");
+}
+
+fn start_with_patience(ext4: &Ext4, lab: &mut Lab, on_disk: bool, patience: &str) {
     std::fs::create_dir_all(lab.path(SOCKETS)).expect("a directory");
     if on_disk {
         std::fs::write(lab.path(SOCKETS).join("flushed"), []).expect("a file");
@@ -212,7 +235,7 @@ fn start_with_both(ext4: &Ext4, lab: &mut Lab, on_disk: bool) {
         "RuntimeKeepFree=0",
         "ReadKMsg=no",
         "Storage=persistent",
-        "DiskPatienceSec=300ms",
+        &format!("DiskPatienceSec={patience}"),
     ] {
         command.args(["--set", setting]);
     }
@@ -270,13 +293,74 @@ fn a_daemon_that_begins_while_the_file_system_has_given_up_goes_back_to_it() {
         shows_memory(&ext4, lab, &crowd);
         lab.stop();
         start_with_both(&ext4, lab, false);
-        ext4.mount_anew();
+        ext4.mount_repaired(lab);
         wait(lab, || flag.exists());
         lab.stop();
     });
     let found = numbers(read(&ext4.ground.seen(DISK)));
     crowd.check(&found, false);
     assert!(found.values().map(Vec::len).sum::<usize>() > 1000, "it is on the disk");
+}
+
+/// Somebody asks for a flush while nothing is mounted, and it is mounted when the daemon has begun: what is to be cut is
+/// not in the one directory, and is in the other.
+#[test]
+fn a_file_system_that_is_mounted_during_a_flush_has_nothing_twice() {
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let mut lab = Lab::new("given-up-mounted");
+    let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
+    // Seen by who does not see what is mounted: who opens it to write waits for a reader.
+    let lock = lab.path(DISK).join("lock");
+    let made = Command::new("mkfifo").args(["-m", "600"]).arg(&lock).status();
+    assert!(made.expect("mkfifo(1)").success());
+    start_with_patience(&ext4, &mut lab, true, "1min");
+    let crowd = Crowd::new(lab.path(SOCKETS), 0);
+    let (mut knife, flag) = (ext4.knife(&lab, End::Whole), lab.path(SOCKETS).join("flushed"));
+    let messages = 1000 + spread.below(ROUND_MESSAGES_MAX);
+    one_life(&crowd, messages, "Write", &mut lab, |lab| {
+        crowd.end();
+        drop(knife.stdin.take());
+        assert!(knife.wait().expect("our child").success(), "the file system was shut down");
+        wait(lab, || !flag.exists());
+        shows_memory(&ext4, lab, &crowd);
+        ext4.unmount();
+        let daemon = lab.daemon.as_ref().map(Child::id).expect("it runs");
+        std::thread::scope(|scope| {
+            scope.spawn(|| crowd.ask_once("FlushToVar", &mut drop));
+            wait(lab, || waits_for_a_reader(daemon));
+            assert!(ext4.mount(), "mounted");
+            drop(std::fs::File::open(&lock).expect("the daemon is at the other end"));
+        });
+        wait(lab, || flag.exists());
+        lab.stop();
+    });
+    let found = numbers(read(&ext4.ground.seen(DISK)));
+    crowd.check(&found, false);
+    assert!(found.values().map(Vec::len).sum::<usize>() > 1000, "it is on the disk");
+}
+
+/// Whether a thread of a process has begun to open a named pipe.
+fn waits_for_a_reader(process: u32) -> bool {
+    threads(process).any(|thread| {
+        let place = std::fs::read_to_string(thread.join("wchan")).unwrap_or_default();
+        place == "wait_for_partner"
+    })
+}
+
+/// How often the thread that asks the disk has had to wait.
+fn turns_of_disk(process: u32) -> u64 {
+    let of_disk = |thread: &PathBuf| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "disk\n")
+    };
+    let thread = threads(process).find(of_disk).expect("it has one");
+    let status = std::fs::read_to_string(thread.join("status")).expect("it runs");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("a number")
+}
+
+fn threads(process: u32) -> impl Iterator<Item = PathBuf> {
+    let all = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    all.flatten().map(|thread| thread.path())
 }
 
 /// The file system does not answer for a time: nobody waits for it longer than is said.

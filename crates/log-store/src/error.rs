@@ -67,6 +67,8 @@ pub enum Error {
     NoRoom,
     /// Somebody has removed or replaced a file that is being written.
     Removed(String),
+    /// The directory is in another file system than a moment ago.
+    OtherDisk(String),
 }
 
 impl Error {
@@ -156,6 +158,9 @@ impl fmt::Display for Error {
             Error::NoAnswer => f.write_str("the disk does not respond"),
             Error::NoRoom => f.write_str("the file system has less free space than KeepFree="),
             Error::Removed(name) => write!(f, "{name} was removed while it was written"),
+            Error::OtherDisk(name) => {
+                write!(f, "{name}: another file system was mounted or unmounted there meanwhile")
+            }
             Error::Locked(name) => write!(f, "{name}: another process is writing to it"),
         }
     }

@@ -10,13 +10,14 @@ use crate::config::{Config, FILES_DEFAULT};
 use crate::daemon::places::{Place, Places, limits, merge_bounds, trust_us};
 use crate::daemon::upkeep::{Bounds, Upkeep, room_bytes};
 use warren_log_store::entry::Id128;
-use warren_log_store::error::Result;
+use warren_log_store::error::{Error, Result};
 use warren_log_store::files::patient::{Door, Patient};
 use warren_log_store::files::{Disk, Files, Space};
 use warren_log_store::ledger::KEY_NAME;
 use warren_log_store::ledger::book::Book;
 use warren_log_store::store::age::Clock;
 use warren_log_store::store::carry::{Copied, Since, copy};
+use warren_log_store::store::names::FileName;
 use warren_log_store::store::vacuum::{Limits, vacuum};
 use warren_log_store::store::{Recovery, Remains, Setup, Store};
 
@@ -25,6 +26,8 @@ pub struct Keep {
     pub(super) store: Store,
     pub(super) upkeep: Upkeep,
     pub(super) place: Place,
+    /// The devices of what its file system is mounted on.
+    pub(super) beneath: Vec<u64>,
 }
 
 impl Keep {
@@ -63,18 +66,25 @@ struct Opened {
     lock: std::fs::File,
     store: Store,
     recovery: Recovery,
+    /// What file system that is, and what it is mounted on.
+    device: Option<u64>,
+    beneath: Vec<u64>,
 }
 
 impl Opening<'_> {
     /// Opens the store of a place; `None` where nothing is kept.
     pub fn open(&self, place: Place) -> Result<Option<(Keep, Recovery)>> {
-        let Some(opened) = self.open_store(place)? else { return Ok(None) };
+        let Some(opened) = self.open_store(place, &[])? else { return Ok(None) };
         self.look_after(opened, place).map(Some)
     }
 
-    /// Opens the store on disk, moves there what is in memory, and remembers that it is at the disk.
-    pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Copied)>> {
-        let Some(mut opened) = self.open_store(Place::Persistent)? else { return Ok(None) };
+    /// Opens the store on disk, moves there what is in memory, and remembers that it is at the disk. Logs that were
+    /// left there are cut first, each to so many bytes: what was behind them is in memory.
+    pub fn open_and_carry(
+        &self,
+        left: &[(FileName, u64)],
+    ) -> Result<Option<(Keep, Recovery, Copied)>> {
+        let Some(mut opened) = self.open_store(Place::Persistent, left)? else { return Ok(None) };
         let copied = match self.carry(&mut opened) {
             Ok(copied) => copied,
             Err(e) => {
@@ -111,12 +121,23 @@ impl Opening<'_> {
         let to = (&*opened.patient, &mut opened.store);
         let since = if self.places.was_at_disk() { Since::Copied } else { Since::Nothing };
         let copied = copy(&from, to, self.machine, since)?;
+        self.check_disk(opened)?;
         self.places.remember(Place::Persistent)?;
         if let Err(e) = copied.remove(&from) {
             // The next start removes them.
             warren_sys::tell!("warren-journald: {e}");
         }
         Ok(copied)
+    }
+
+    /// Whether all was done in one file system: somebody may have mounted or unmounted one meanwhile, and then the logs
+    /// were cut in one and the messages came to another.
+    fn check_disk(&self, opened: &Opened) -> Result<()> {
+        let (places, device) = (self.places.clone(), opened.device);
+        let name = opened.files.directory().display().to_string();
+        self.ask(Place::Persistent, ("stat", "log"), move || {
+            if places.device() == device { Ok(()) } else { Err(Error::OtherDisk(name)) }
+        })
     }
 
     /// Removes from the disk what would be too much with so many bytes more, whatever its age.
@@ -139,15 +160,20 @@ impl Opening<'_> {
         limits
     }
 
-    fn open_store(&self, place: Place) -> Result<Option<Opened>> {
-        let places = self.places.clone();
+    fn open_store(&self, place: Place, left: &[(FileName, u64)]) -> Result<Option<Opened>> {
+        let (places, left) = (self.places.clone(), left.to_vec());
         let locked = self.ask(place, ("open", "lock"), move || {
             let Some(directory) = places.directory(place)? else { return Ok(None) };
+            let (device, beneath) = match place {
+                Place::Persistent => (places.device(), places.devices_beneath()),
+                _ => (None, Vec::new()),
+            };
             let disk = Disk::new(directory);
             let lock = disk.lock()?;
-            Ok(Some((Arc::new(disk), lock)))
+            left.iter().try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))?;
+            Ok(Some((Arc::new(disk), lock, (device, beneath))))
         })?;
-        let Some((files, lock)) = locked else { return Ok(None) };
+        let Some((files, lock, (device, beneath))) = locked else { return Ok(None) };
         let (patient, written): (Arc<dyn Files>, Arc<dyn Files>) = match place {
             Place::Persistent => {
                 let (disk, door) = (files.clone(), self.door.clone());
@@ -159,11 +185,11 @@ impl Opening<'_> {
         let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
         let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
         let (store, recovery) = Store::open(written, setup)?;
-        Ok(Some(Opened { files, patient, lock, store, recovery }))
+        Ok(Some(Opened { files, patient, lock, store, recovery, device, beneath }))
     }
 
     fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
-        let Opened { files, lock, mut store, recovery, .. } = opened;
+        let Opened { files, lock, mut store, recovery, beneath, .. } = opened;
         let disk = files.clone();
         let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
@@ -184,6 +210,6 @@ impl Opening<'_> {
         if !logs.is_empty() || proves {
             upkeep.seal(logs);
         }
-        Ok((Keep { store, upkeep, place }, recovery))
+        Ok((Keep { store, upkeep, place, beneath }, recovery))
     }
 }

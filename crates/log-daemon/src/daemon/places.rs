@@ -149,6 +149,16 @@ impl Places {
         Ok(Some(directory))
     }
 
+    /// The device of the file system that the place on disk is on, or would be.
+    pub fn device(&self) -> Option<u64> {
+        self.persistent.as_deref().and_then(device_of)
+    }
+
+    /// The devices of all that the file system of the place on disk is mounted on.
+    pub fn devices_beneath(&self) -> Vec<u64> {
+        self.persistent.as_deref().map(devices_beneath).unwrap_or_default()
+    }
+
     /// Remembers for the rest of the boot whether what comes goes to the disk.
     pub fn remember(&self, place: Place) -> Result<()> {
         if self.flag.as_os_str().is_empty() {
@@ -199,6 +209,26 @@ impl Places {
         let persistent = self.persistent.as_deref().and_then(device);
         persistent.is_some() && persistent == device(Path::new("/"))
     }
+}
+
+/// The device of a directory, or of what it would be made in.
+fn device_of(directory: &Path) -> Option<u64> {
+    devices(directory).next()
+}
+
+/// The other devices on the way to the root, nearest first. What is bound from one of them is on that one: then none
+/// are known.
+fn devices_beneath(directory: &Path) -> Vec<u64> {
+    let Some(own) = device_of(directory) else { return Vec::new() };
+    let mut beneath: Vec<u64> = devices(directory).skip_while(|device| *device == own).collect();
+    beneath.dedup();
+    if beneath.contains(&own) { Vec::new() } else { beneath }
+}
+
+/// The devices of a directory and of those above it that are there.
+fn devices(directory: &Path) -> impl Iterator<Item = u64> {
+    use std::os::unix::fs::MetadataExt;
+    directory.ancestors().filter_map(|path| Some(std::fs::metadata(path).ok()?.dev()))
 }
 
 /// What a place may keep; `space` is what its file system has when the daemon begins there.
@@ -280,6 +310,15 @@ mod tests {
         check("", 10, 1, [1024, 1024, 64]);
         check("SystemMaxUse=2G\nSystemKeepFree=1G\nSystemMaxFileSize=8M", 10, 5, [2048, 1024, 8]);
         check("RuntimeMaxUse=2G\nRuntimeKeepFree=0", 1, 1, [102, 153, 12]);
+    }
+
+    #[test]
+    fn what_a_file_system_is_mounted_on_is_told_by_the_devices() {
+        let device = |path: &str| device_of(Path::new(path)).expect("it is there");
+        assert_eq!(device("/proc/no/such/directory"), device("/proc"));
+        assert_ne!(device("/proc"), device("/"));
+        assert_eq!(devices_beneath(Path::new("/proc/no/such")), vec![device("/")]);
+        assert!(devices_beneath(Path::new("/")).is_empty());
     }
 
     #[test]

@@ -114,8 +114,14 @@ pub fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
 
 /// Asks the daemon for something; gives its answer.
 pub fn ask(lab: &Lab, method: &str) -> std::io::Result<String> {
+    ask_with(lab, method, "")
+}
+
+/// The same with parameters, as in JSON.
+pub fn ask_with(lab: &Lab, method: &str, parameters: &str) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal"))?;
-    write!(stream, "{{\"method\":\"io.warrener.Journal.{method}\",\"parameters\":{{}}}}\0")?;
+    let method = format!("\"method\":\"io.warrener.Journal.{method}\"");
+    write!(stream, "{{{method},\"parameters\":{{{parameters}}}}}\0")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -1,5 +1,6 @@
 //! What of a [refuge](crate::daemon::core::refuge) outlives the daemon, as a text: a line `try` when the disk is tried
-//! by the clock, and `cut FILE BYTES` for each log on it of which not more may stay. Pure.
+//! by the clock, `cut FILE BYTES` for each log on it of which not more may stay, and `beneath DEVICE` for each file
+//! system that it was mounted on. Pure.
 
 use std::fmt;
 
@@ -12,6 +13,8 @@ pub struct Mark {
     pub tries: bool,
     /// Logs that were left on it, and how much of each was durable, bytes.
     pub logs: Vec<(FileName, u64)>,
+    /// Devices of what it was mounted on.
+    pub beneath: Vec<u64>,
 }
 
 impl Mark {
@@ -22,7 +25,9 @@ impl Mark {
             Some((FileName::parse(name).filter(FileName::is_log)?, bytes.parse().ok()?))
         };
         let tries = text.lines().any(|line| line == "try");
-        Mark { tries, logs: text.lines().filter_map(log).collect() }
+        let device = |line: &str| line.strip_prefix("beneath ")?.parse().ok();
+        let beneath = text.lines().filter_map(device).collect();
+        Mark { tries, logs: text.lines().filter_map(log).collect(), beneath }
     }
 }
 
@@ -31,7 +36,8 @@ impl fmt::Display for Mark {
         if self.tries {
             f.write_str("try\n")?;
         }
-        self.logs.iter().try_for_each(|(name, bytes)| writeln!(f, "cut {name} {bytes}"))
+        self.logs.iter().try_for_each(|(name, bytes)| writeln!(f, "cut {name} {bytes}"))?;
+        self.beneath.iter().try_for_each(|device| writeln!(f, "beneath {device}"))
     }
 }
 
@@ -45,9 +51,9 @@ mod tests {
         let logs = vec![(log("system", 7), 4096), (log("web", 1), 0)];
         for mark in [
             Mark::default(),
-            Mark { tries: true, logs: vec![] },
-            Mark { tries: false, logs: logs.clone() },
-            Mark { tries: true, logs },
+            Mark { tries: true, beneath: vec![2049, 27], ..Mark::default() },
+            Mark { tries: false, logs: logs.clone(), beneath: vec![] },
+            Mark { tries: true, logs, beneath: vec![1] },
         ] {
             assert_eq!(Mark::parse(&mark.to_string()), mark);
         }

@@ -24,8 +24,7 @@ impl Core {
         self.take_up_mark();
         let first = self.places.first();
         if first == Place::Persistent && self.places.has_volatile() {
-            let opened = self.cut_left_logs().and_then(|()| self.opening().open_and_carry());
-            return match opened {
+            return match self.opening().open_and_carry(self.left_logs()) {
                 Ok(Some((keep, recovery, carried))) => {
                     self.keep = Some(keep);
                     self.end_refuge();
@@ -79,9 +78,8 @@ impl Core {
         if !may {
             return Ok(());
         }
-        self.cut_left_logs()?;
         self.close();
-        match self.opening().open_and_carry() {
+        match self.opening().open_and_carry(self.left_logs()) {
             Ok(opened) => {
                 let Some((keep, recovery, carried)) = opened else { return Ok(()) };
                 self.keep = Some(keep);

@@ -4,6 +4,9 @@
 //! Bytes that were written and not synced may still come to the device. Their entries are kept in
 //! memory now, so on the way back the logs are cut to what was durable: nothing is there twice. What is
 //! to be cut and that the disk is to be tried outlives the daemon ([`Mark`]).
+//!
+//! Who mends a file system unmounts it first. What it was mounted on is not the disk: messages that go there are hidden
+//! as soon as it is mounted again.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
@@ -47,6 +50,8 @@ pub struct Refuge {
     trial: Option<Receiver<bool>>,
     /// Logs that were left, and how much of each was durable, bytes.
     logs: Vec<(FileName, u64)>,
+    /// The devices of what the disk was mounted on.
+    beneath: Vec<u64>,
     /// What the next daemon would find of this.
     kept: Mark,
     /// Why the disk was not had the last time, which is said once.
@@ -65,7 +70,7 @@ impl Refuge {
 
     fn mark(&self) -> Mark {
         let tries = self.due_us.is_some() || self.trial.is_some();
-        Mark { tries, logs: self.logs.clone() }
+        Mark { tries, logs: self.logs.clone(), beneath: self.beneath.clone() }
     }
 
     fn wait(&mut self, now: u64) {
@@ -150,7 +155,8 @@ impl Core {
         }
     }
 
-    fn take_from(&mut self, dead: Keep, patience: Duration) {
+    fn take_from(&mut self, mut dead: Keep, patience: Duration) {
+        self.refuge.beneath = std::mem::take(&mut dead.beneath);
         let logs = self.take_again(dead.end(patience));
         self.refuge.logs = logs.into_iter().map(|log| (log.name, log.durable)).collect();
     }
@@ -194,31 +200,25 @@ impl Core {
         self.refuge.due_us = None;
         let (answer, trial) = channel();
         let (places, event) = (self.places.clone(), self.event.clone());
+        let beneath = self.refuge.beneath.clone();
         self.refuge.trial = Some(trial);
         self.door.post(move || {
+            let is_mounted = || places.device().is_none_or(|device| !beneath.contains(&device));
             let is_good = || {
                 let Ok(Some(path)) = places.directory(Place::Persistent) else { return false };
                 let disk = Disk::new(path);
                 disk.try_out().is_ok() && has_room(&places, &disk)
             };
             // Nobody hears it when the daemon ends.
-            let _ = answer.send(places.may_persist() && is_good());
+            let _ = answer.send(is_mounted() && places.may_persist() && is_good());
             event.notify();
         });
         false
     }
 
-    /// Removes from the disk what is kept in memory: what of it was not known to be durable.
-    pub(super) fn cut_left_logs(&mut self) -> Result<()> {
-        let (places, logs) = (self.places.clone(), self.refuge.logs.clone());
-        if logs.is_empty() {
-            return Ok(());
-        }
-        self.door.run(("cut", "logs"), move || {
-            let Some(directory) = places.directory(Place::Persistent)? else { return Ok(()) };
-            let disk = Disk::new(directory);
-            logs.iter().try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))
-        })
+    /// What is to be cut from the disk since it is kept in memory: what of it was not known to be durable.
+    pub(super) fn left_logs(&self) -> &[(FileName, u64)] {
+        &self.refuge.logs
     }
 
     /// It is tried again by the clock, whatever becomes of this process.
@@ -242,6 +242,7 @@ impl Core {
     pub(super) fn end_refuge(&mut self) {
         self.refuge.cancel();
         self.refuge.logs.clear();
+        self.refuge.beneath.clear();
         self.refuge.refusal = None;
         self.keep_mark();
     }
@@ -275,6 +276,7 @@ impl Core {
             self.refuge.wait(now_us());
         }
         self.refuge.logs = mark.logs.clone();
+        self.refuge.beneath = mark.beneath.clone();
         self.refuge.kept = mark;
     }
 }
