@@ -106,6 +106,14 @@ impl Disk {
         self.replace("memory", &bytes)
     }
 
+    /// What rules know of this host.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn prelude(&self) -> Result<String, String> {
+        fs::read_to_string(self.path("machine.conf")).map_err(|e| self.wrong("machine.conf", &e))
+    }
+
     /// Writes what rules know of this host.
     ///
     /// # Errors

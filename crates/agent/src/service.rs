@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
 use crate::agent;
 use crate::settings::{PATH, Settings};
+use clap::{CommandFactory as _, Parser};
 
 /// The name that it goes by.
 pub const NAME: &str = "warren-agent";

@@ -63,6 +63,8 @@ pub enum Fault {
     Compacted,
     /// Anything else that it says.
     Refused(String),
+    /// What it has under a key means nothing, and why.
+    Unreadable(String, String),
 }
 
 impl fmt::Display for Fault {
@@ -75,6 +77,12 @@ impl fmt::Display for Fault {
             Fault::Forbidden(why) => write!(f, "the store does not allow this: {why}"),
             Fault::Compacted => write!(f, "the store no longer has what happened since then"),
             Fault::Refused(why) => write!(f, "the store refuses: {why}"),
+            Fault::Unreadable(key, why) => {
+                write!(
+                    f,
+                    "what the store has as {key} means nothing to this version: {why}; `etcdctl del {key}` removes it"
+                )
+            }
         }
     }
 }

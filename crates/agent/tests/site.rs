@@ -105,7 +105,10 @@ fn one_place_shows_all_hosts() {
 fn the_command_is_the_agent_by_its_name() {
     let run = |name: &str| {
         let mut command = std::process::Command::new(support::HOSTS);
-        let out = std::os::unix::process::CommandExt::arg0(&mut command, name).arg("--help").output().expect("it runs");
+        let out = std::os::unix::process::CommandExt::arg0(&mut command, name)
+            .arg("--help")
+            .output()
+            .expect("it runs");
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
     assert!(run("/usr/lib/warren/warren-agent").contains("--prepare"));
