@@ -145,6 +145,45 @@ fn who_drives_may_be_killed() {
 }
 
 #[test]
+fn who_drives_goes_on_after_what_it_did_not_understand() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-rubbish", 2, &[]);
+    site.wait_listed("2 hosts: 2 ok");
+    let driver = site.driver();
+    // `/warren/v1/driver`, `/warren/v1/rollout`
+    let (driven, rollout) = ("L3dhcnJlbi92MS9kcml2ZXI=", "L3dhcnJlbi92MS9yb2xsb3V0");
+    wait_until("it drives", || {
+        site.ask("/v3/kv/range", &format!(r#"{{"key":"{driven}"}}"#)).contains("kvs")
+    });
+    site.ask("/v3/kv/put", &format!(r#"{{"key":"{rollout}","value":"cnViYmlzaA=="}}"#));
+    let revision = site.push(&[("a.conf", "one")]);
+    let key = site.scratch.text_path("key");
+    for words in [&["status"][..], &["release", &revision, "--key", &key]] {
+        let why = site.fails(words);
+        assert!(why.contains("/warren/v1/rollout means nothing to this version"), "{why}");
+    }
+    // The driver has seen it, too.
+    std::thread::park_timeout(Duration::from_secs(3));
+    site.ask("/v3/kv/deleterange", &format!(r#"{{"key":"{rollout}"}}"#));
+    site.release(&revision, &[]);
+    wait_until("the same one goes on", || {
+        site.run(&["status"]).starts_with("release 1 is on all hosts")
+    });
+    // One that was on all hosts and goes back is not what a new host takes.
+    let other = site.push(&[("a.conf", "two")]);
+    site.release(&other, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 2 is on all hosts"));
+    site.run(&["back"]);
+    wait_until("it is gone", || site.run(&["status"]).starts_with("release 2 went back"));
+    assert!(site.run(&["log"]).contains(&format!("* {}", &revision[..12])));
+    let why = site.fails(&["rollback", "--key", &key]);
+    assert!(why.contains("release 2 went back"), "{why}");
+    drop(driver);
+}
+
+#[test]
 fn an_agent_that_is_killed_restarts_nothing_twice() {
     if !has_etcd() {
         return;

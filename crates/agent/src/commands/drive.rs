@@ -86,8 +86,10 @@ impl Driver<'_> {
         if !self.is_leading {
             let key = keys::DRIVER.to_owned();
             let compare = [Compare::Modified(key.clone(), 0)];
-            self.is_leading =
-                store.transact(&compare, &[Write::Put(key, self.me.clone(), self.lease)])?;
+            let write = [Write::Put(key.clone(), self.me.clone(), self.lease)];
+            // The key may be this one's still: it keeps the lease, so nobody else would ever get it.
+            self.is_leading = store.transact(&compare, &write)?
+                || store.get(&key)?.is_some_and(|value| value.value == self.me);
             if self.is_leading {
                 tell!("this one drives");
             }
