@@ -214,7 +214,11 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
             site.hosts[0].agent.take().expect("an agent").kill();
             site.start_agent(0);
         }
-        wait_until("it is over", || site.run(&["status"]).contains("is on all hosts"));
+        wait_until("it is over", || {
+            let status = site.run(&["status"]);
+            assert!(!status.contains("back"), "{status}{}", site.log("h1"));
+            status.contains("is on all hosts")
+        });
         let mut jobs = site.hosts[0].manager.take_jobs();
         jobs.sort_unstable();
         let expected: Vec<String> = (0..6).map(|n| format!("try-restart u{n}.service")).collect();
@@ -539,9 +543,7 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
     assert!(as_host(&["list"]).0);
-    for words in
-        [&["push", &site.scratch.text_path("rules")][..], &["stop"], &["expel", "h2"], &["prune"]]
-    {
+    for words in [&["push", &site.scratch.text_path("rules")][..], &["expel", "h2"], &["prune"]] {
         let (is_done, why) = as_host(words);
         assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
     }
