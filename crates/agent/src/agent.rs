@@ -447,7 +447,9 @@ impl Agent {
             }
             Decision::Apply(what) => self.follow(what),
         };
-        self.outcome = assigned.zip(outcome);
+        // Of a store that has nothing for this host it is told all the same what the host has followed.
+        let followed = Assignment { release: self.kept.memory.highest, back: false };
+        self.outcome = outcome.map(|outcome| (assigned.unwrap_or(followed), outcome));
         if self.has_copies || !self.kept.copies.is_empty() {
             let result = self.place();
             self.noted(result);

@@ -297,6 +297,15 @@ fn a_store_that_was_restored_is_told_and_not_followed() {
     let status = site.roll_out(&[("a.conf", "five")], &[]);
     assert!(status.starts_with("release 5 is on all hosts"), "{status}");
     site.wait_listed("2 hosts: 2 ok");
+    // Nor is there anything to follow in a store that lost all.
+    site.stop_etcd();
+    std::fs::remove_dir_all(&data).expect("removed");
+    site.start_etcd();
+    site.wait_listed("2 hosts: 2 refuses");
+    site.wait_listed("the store assigns no release, but this host has followed release 5");
+    assert_eq!(site.hosts[0].manager.running(), "a.service=five");
+    let status = site.roll_out(&[("a.conf", "six")], &[]);
+    assert!(status.starts_with("release 6 is on all hosts"), "{status}");
 }
 
 #[test]
