@@ -206,10 +206,20 @@ impl Agent {
             watch: Arc::default(),
             watches_copies: false,
         };
+        agent.leave_old_name();
         if let Some(revision) = agent.disk.current() {
             agent.has_copies = agent.disk.files(revision).is_ok_and(|f| rules::may_have_copies(&f));
         }
         Ok(agent)
+    }
+
+    /// A host that was renamed keeps nothing alive under the name that it had: nobody else would get its copies.
+    fn leave_old_name(&mut self) {
+        let name = self.kept.name.replace(self.id.clone());
+        let Some(old) = name.filter(|old| *old != self.id) else { return };
+        tell!("this host was {old} before");
+        // The lease ends by itself. It is not revoked: it is another machine's if this one is a copy that got a name.
+        (self.kept.lease, self.kept.instance) = (0, None);
     }
 
     /// Has a thread poke when something changes that this host follows. One that was there before ends when it hears
