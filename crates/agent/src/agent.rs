@@ -42,6 +42,12 @@ const CALM: Duration = Duration::from_millis(200);
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(30);
 
+/// How long a disk that did not keep what it was given rests before it is tried again.
+const DISK_REST: Duration = Duration::from_secs(10);
+
+/// How long rules that did not take this host's facts rest before they are tried again.
+const FACTS_REST: Duration = Duration::from_secs(60);
+
 /// How long a drain command may take.
 const DRAIN_MAX: Duration = Duration::from_secs(300);
 
@@ -67,6 +73,8 @@ struct Agent {
     reported: Option<Report>,
     /// Rules in force may have containers with copies.
     has_copies: bool,
+    /// Rules in force were evaluated with these facts.
+    knows_facts: bool,
     /// Another machine has taken this one's name.
     is_doubled: bool,
     /// After its lease was lost this host takes no new copies until then.
@@ -155,6 +163,11 @@ fn name(settings: &Settings) -> Result<HostId, String> {
     text.trim().parse().map_err(|e| format!("/etc/machine-id: {e}; set Name="))
 }
 
+/// A report of a fault in rules has lines and columns; here it is one line.
+fn one_line(why: &str) -> String {
+    why.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn now() -> u64 {
     warren_sys::time::realtime_ns() / 1000
 }
@@ -184,6 +197,7 @@ impl Agent {
             outcome: None,
             reported: None,
             has_copies: false,
+            knows_facts: false,
             is_doubled: false,
             takes_new_from: Instant::now(),
             wakes_at: None,
@@ -192,10 +206,20 @@ impl Agent {
             watch: Arc::default(),
             watches_copies: false,
         };
+        agent.leave_old_name();
         if let Some(revision) = agent.disk.current() {
             agent.has_copies = agent.disk.files(revision).is_ok_and(|f| rules::may_have_copies(&f));
         }
         Ok(agent)
+    }
+
+    /// A host that was renamed keeps nothing alive under the name that it had: nobody else would get its copies.
+    fn leave_old_name(&mut self) {
+        let name = self.kept.name.replace(self.id.clone());
+        let Some(old) = name.filter(|old| *old != self.id) else { return };
+        tell!("this host was {old} before");
+        // The lease ends by itself. It is not revoked: it is another machine's if this one is a copy that got a name.
+        (self.kept.lease, self.kept.instance) = (0, None);
     }
 
     /// Has a thread poke when something changes that this host follows. One that was there before ends when it hears
@@ -380,14 +404,39 @@ impl Agent {
         kept.is_ok()
     }
 
-    /// Goes on with what an agent before did not end: copies that moved when it was killed.
-    fn go_on(&mut self) {
-        let Some(applied) = self.kept.memory.applied.filter(|_| self.kept.todo.is_some()) else {
-            return;
-        };
-        if let Err(why) = self.put_in_force(applied.revision) {
-            tell!("{why}");
+    /// Goes on with what an agent before did not end, copies that moved when it was killed, and has the rules know facts
+    /// that are other than before: labels, a kernel.
+    fn go_on(&mut self) -> Outcome {
+        let Some(applied) = self.kept.memory.applied else { return Outcome::Applied };
+        if self.kept.todo.is_none() && self.knows_facts {
+            return Outcome::Applied;
         }
+        match self.with_facts(applied.revision) {
+            Ok(()) => {
+                self.knows_facts = true;
+                Outcome::Applied
+            }
+            Err(why) => {
+                let why = one_line(&why);
+                tell!("the rules in force do not take what this host is now: {why}");
+                self.wakes_at = Some(Instant::now() + FACTS_REST);
+                Outcome::Failed(why)
+            }
+        }
+    }
+
+    /// Puts the rules into force again if there is anything to do. If they do not take the facts, those of before stay.
+    fn with_facts(&mut self, revision: Digest) -> Result<(), String> {
+        let before = self.disk.prelude()?;
+        let now = rules::named(&self.disk.files(revision)?).prelude(&self.facts, &self.kept.copies);
+        if self.kept.todo.is_none() && before == now {
+            return Ok(());
+        }
+        self.put_in_force(revision).inspect_err(|_| {
+            if let Err(why) = self.disk.write_prelude(&before) {
+                tell!("{why}");
+            }
+        })
     }
 
     /// Reads what is assigned, and does it.
@@ -397,10 +446,7 @@ impl Agent {
         let decision = decide(&self.kept.memory, assigned, release);
         let outcome = match decision {
             Decision::Unassigned => None,
-            Decision::Rest => {
-                self.go_on();
-                Some(Outcome::Applied)
-            }
+            Decision::Rest => Some(self.go_on()),
             Decision::Failed(why) => Some(Outcome::Failed(why)),
             Decision::Refuse(why) => {
                 let outcome = Outcome::Refused(why.to_string());
@@ -411,7 +457,9 @@ impl Agent {
             }
             Decision::Apply(what) => self.follow(what),
         };
-        self.outcome = assigned.zip(outcome);
+        // Of a store that has nothing for this host it is told all the same what the host has followed.
+        let followed = Assignment { release: self.kept.memory.highest, back: false };
+        self.outcome = outcome.map(|outcome| (assigned.unwrap_or(followed), outcome));
         if self.has_copies || !self.kept.copies.is_empty() {
             let result = self.place();
             self.noted(result);
@@ -449,6 +497,7 @@ impl Agent {
     fn follow(&mut self, what: Applied) -> Option<Outcome> {
         self.kept.memory.begin(what);
         if !self.write_down() {
+            self.wakes_at = Some(Instant::now() + DISK_REST);
             return Some(Outcome::Working);
         }
         tell!("release {}: revision {}", what.assignment.release, what.revision.short());
@@ -460,6 +509,7 @@ impl Agent {
                 Ok(files) => {
                     if let Err(why) = self.disk.store(what.revision, &files) {
                         tell!("{why}");
+                        self.wakes_at = Some(Instant::now() + DISK_REST);
                         return Some(Outcome::Working);
                     }
                 }
@@ -481,8 +531,7 @@ impl Agent {
     }
 
     fn failed(&mut self, what: Applied, why: String) -> Outcome {
-        // A report of a fault in rules has lines and columns; here it is one line.
-        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = one_line(&why);
         tell!("release {} did not do: {why}", what.assignment.release);
         self.kept.memory.failed(what, why.clone());
         self.write_down();
@@ -520,8 +569,12 @@ impl Agent {
             self.kept.todo = Some(self.kept.todo.take().unwrap_or_default().and(difference));
             // What is not written down is forgotten by one that is killed.
             self.disk.keep(&self.kept)?;
-            self.drain("drain")?;
-            self.manager.reload()
+            // What was drained for this takes up its work again, whatever comes of it.
+            self.drain("drain").and_then(|()| self.manager.reload()).inspect_err(|_| {
+                if let Err(why) = self.drain("undrain") {
+                    tell!("{why}");
+                }
+            })
         });
         if let Err(why) = difference {
             match self.kept.memory.applied {

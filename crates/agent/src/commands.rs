@@ -248,6 +248,9 @@ pub fn run(cli: Cli) -> Result<i32> {
 
 /// The revision whose name begins so.
 fn find_revision(site: &Site, text: &str) -> Result<Digest> {
+    if text.is_empty() {
+        return Err(anyhow!("the name of a revision is missing; `warren-hosts log` lists them"));
+    }
     let revisions = site.revisions()?;
     let found: Vec<Digest> = revisions
         .iter()

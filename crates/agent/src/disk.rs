@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::Memory;
+use warren_hosts::names::HostId;
 use warren_hosts::placement::Copies;
 use warren_hosts::revision::{CHUNK_BYTES_MAX, Files};
 
@@ -32,6 +33,8 @@ pub struct Kept {
     pub memory: Memory,
     /// Its lease in the store.
     pub lease: i64,
+    /// The name that it had then.
+    pub name: Option<HostId>,
     /// What its registration said last: which machine of this name wrote it.
     pub instance: Option<Digest>,
     /// Copies that the rules in force make units of.
@@ -104,6 +107,14 @@ impl Disk {
     pub fn keep(&self, kept: &Kept) -> Result<(), String> {
         let bytes = serde_json::to_vec(kept).unwrap_or_default();
         self.replace("memory", &bytes)
+    }
+
+    /// What rules know of this host.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn prelude(&self) -> Result<String, String> {
+        fs::read_to_string(self.path("machine.conf")).map_err(|e| self.wrong("machine.conf", &e))
     }
 
     /// Writes what rules know of this host.

@@ -65,7 +65,9 @@ fn read_below(
         let size = entry.metadata().map_err(|e| wrong(&path, &e))?.len();
         *bytes += size;
         if *bytes > revision::ALL_BYTES_MAX || files.len() >= FILES_MAX {
-            return Err(wrong(&path, &"more files or bytes than a revision may have"));
+            let most = revision::ALL_BYTES_MAX >> 20;
+            let what = format!("with it there are more than {FILES_MAX} files or {most} MiB");
+            return Err(wrong(&path, &what));
         }
         files.insert(below, std::fs::read(&path).map_err(|e| wrong(&path, &e))?);
     }
@@ -144,19 +146,23 @@ impl Evaluated {
     /// The rules have faults.
     pub fn replicated(&self, prelude: &str) -> Result<Vec<Replicated>, String> {
         let loaded = self.load(prelude);
-        loaded.session.as_ref().map(Session::replicated).ok_or_else(|| faults(&loaded))
+        loaded.session.as_ref().map(Session::replicated).ok_or_else(|| self.faults(&loaded))
     }
-}
 
-/// The first fault, and how many there are.
-fn faults(loaded: &Loaded) -> String {
-    let errors = loaded.messages.iter().filter(|m| m.severity == warren_fleet::Severity::Error);
-    let count = errors.clone().count();
-    let first = errors.clone().next();
-    let first = first.map(|m| format!("{}:{}: {}", m.path, m.line, m.message)).unwrap_or_default();
-    match count {
-        0 | 1 => first,
-        n => format!("{first} (and {} more)", n - 1),
+    /// The first fault, and how many there are. Files are named as in the revision, wherever it lies for now.
+    fn faults(&self, loaded: &Loaded) -> String {
+        let errors = loaded.messages.iter().filter(|m| m.severity == warren_fleet::Severity::Error);
+        let count = errors.clone().count();
+        let first = errors.clone().next().map(|m| {
+            let path = Path::new(&*m.path);
+            let path = path.strip_prefix(&self.directory).unwrap_or(path).display();
+            format!("{path}:{}: {}", m.line, m.message)
+        });
+        let first = first.unwrap_or_default();
+        match count {
+            0 | 1 => first,
+            n => format!("{first} (and {} more)", n - 1),
+        }
     }
 }
 
@@ -168,7 +174,7 @@ impl Rules for Evaluated {
     fn evaluate(&self, prelude: &str) -> Result<Made, String> {
         use warren_fleet::made::Product;
         let loaded = self.load(prelude);
-        let Some(session) = &loaded.session else { return Err(faults(&loaded)) };
+        let Some(session) = &loaded.session else { return Err(self.faults(&loaded)) };
         let digest = |path: &str, product: &Product| {
             let unit_type = Product::unit_type(path)?;
             Some((path.into(), Digest::of(product.file.print(unit_type).as_bytes())))
@@ -230,5 +236,8 @@ mod tests {
         assert_eq!(evaluated.replicated(&prelude("web", "")).expect("no faults").len(), 1);
         let why = evaluated.evaluate("x = = 1\n").expect_err("a fault");
         assert!(why.starts_with("machine.conf:1"), "{why}");
+        std::fs::write(scratch.path("r").join("a.conf"), "x = = 1\n").expect("written");
+        let why = evaluated.evaluate("").expect_err("a fault");
+        assert!(why.starts_with("a.conf:1: "), "{why}");
     }
 }

@@ -44,6 +44,12 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_slice(&value.value).ok()
 }
 
+/// As [`read`], for keys of which there is one: to take rubbish there for nothing would be to forget what hosts have.
+fn read_one<T: DeserializeOwned>(value: &Value) -> Result<T, Fault> {
+    serde_json::from_slice(&value.value)
+        .map_err(|e| Fault::Unreadable(value.key.clone(), e.to_string()))
+}
+
 /// µs since 1970.
 pub fn now() -> u64 {
     warren_sys::time::realtime_ns() / 1000
@@ -115,7 +121,7 @@ impl Site {
     /// # Errors
     /// See [`Fault`].
     pub fn current(&self) -> Result<Option<Assignment>, Fault> {
-        Ok(self.store.get(keys::CURRENT)?.as_ref().and_then(read))
+        self.store.get(keys::CURRENT)?.as_ref().map(read_one).transpose()
     }
 
     /// Lets a host in: a user of the store who may read what is desired, and write what belongs to this host alone.
@@ -227,7 +233,7 @@ impl Site {
     /// See [`Fault`].
     pub fn rollout(&self) -> Result<Option<(u64, Rollout)>, Fault> {
         let value = self.store.get(keys::ROLLOUT)?;
-        Ok(value.and_then(|value| Some((value.modified, read(&value)?))))
+        value.map(|value| Ok((value.modified, read_one(&value)?))).transpose()
     }
 
     /// Writes down who did what.

@@ -63,6 +63,8 @@ pub enum Fault {
     Compacted,
     /// Anything else that it says.
     Refused(String),
+    /// What it has under a key means nothing, and why.
+    Unreadable(String, String),
 }
 
 impl fmt::Display for Fault {
@@ -75,6 +77,12 @@ impl fmt::Display for Fault {
             Fault::Forbidden(why) => write!(f, "the store does not allow this: {why}"),
             Fault::Compacted => write!(f, "the store no longer has what happened since then"),
             Fault::Refused(why) => write!(f, "the store refuses: {why}"),
+            Fault::Unreadable(key, why) => {
+                write!(
+                    f,
+                    "what the store has as {key} means nothing to this version: {why}; `etcdctl del {key}` removes it"
+                )
+            }
         }
     }
 }
@@ -160,6 +168,10 @@ struct Complaint {
     message: String,
 }
 
+/// What a member says that another one, or the same a little later, may do all the same.
+const AWAY: [&str; 5] =
+    ["no leader", "leader changed", "request timed out", "server stopped", "too many requests"];
+
 fn complaint(text: &str) -> Fault {
     let said = serde_json::from_str::<Complaint>(text).ok();
     let words = said.and_then(|said| match said.error {
@@ -177,7 +189,7 @@ fn complaint(text: &str) -> Fault {
         ),
         () if words.contains("permission denied") || words.contains("authentication failed") => Fault::Forbidden(words),
         // A member that has lost the others, or is being started.
-        () if words.contains("no leader") || words.contains("request timed out") => Fault::Away(words),
+        () if AWAY.iter().any(|what| words.contains(what)) => Fault::Away(words),
         () => Fault::Refused(words),
     }
 }
@@ -537,6 +549,8 @@ mod tests {
             Fault::Forbidden(_)
         ));
         assert!(matches!(words(r#"{"error":"etcdserver: no leader"}"#), Fault::Away(_)));
+        let changed = words(r#"{"error":"etcdserver: leader changed"}"#);
+        assert!(matches!(changed, Fault::Away(_)));
         assert_eq!(words("<html>"), Fault::Refused("<html>".into()));
         assert_eq!(prefix_end("/a/"), STANDARD.encode("/a0"));
         assert_eq!([json!("12"), json!(12), json!(null)].map(|json| number(&json)), [12, 12, 0]);

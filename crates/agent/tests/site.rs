@@ -145,6 +145,45 @@ fn who_drives_may_be_killed() {
 }
 
 #[test]
+fn who_drives_goes_on_after_what_it_did_not_understand() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-rubbish", 2, &[]);
+    site.wait_listed("2 hosts: 2 ok");
+    let driver = site.driver();
+    // `/warren/v1/driver`, `/warren/v1/rollout`
+    let (driven, rollout) = ("L3dhcnJlbi92MS9kcml2ZXI=", "L3dhcnJlbi92MS9yb2xsb3V0");
+    wait_until("it drives", || {
+        site.ask("/v3/kv/range", &format!(r#"{{"key":"{driven}"}}"#)).contains("kvs")
+    });
+    site.ask("/v3/kv/put", &format!(r#"{{"key":"{rollout}","value":"cnViYmlzaA=="}}"#));
+    let revision = site.push(&[("a.conf", "one")]);
+    let key = site.scratch.text_path("key");
+    for words in [&["status"][..], &["release", &revision, "--key", &key]] {
+        let why = site.fails(words);
+        assert!(why.contains("/warren/v1/rollout means nothing to this version"), "{why}");
+    }
+    // The driver has seen it, too.
+    std::thread::park_timeout(Duration::from_secs(3));
+    site.ask("/v3/kv/deleterange", &format!(r#"{{"key":"{rollout}"}}"#));
+    site.release(&revision, &[]);
+    wait_until("the same one goes on", || {
+        site.run(&["status"]).starts_with("release 1 is on all hosts")
+    });
+    // One that was on all hosts and goes back is not what a new host takes.
+    let other = site.push(&[("a.conf", "two")]);
+    site.release(&other, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 2 is on all hosts"));
+    site.run(&["back"]);
+    wait_until("it is gone", || site.run(&["status"]).starts_with("release 2 went back"));
+    assert!(site.run(&["log"]).contains(&format!("* {}", &revision[..12])));
+    let why = site.fails(&["rollback", "--key", &key]);
+    assert!(why.contains("release 2 went back"), "{why}");
+    drop(driver);
+}
+
+#[test]
 fn an_agent_that_is_killed_restarts_nothing_twice() {
     if !has_etcd() {
         return;
@@ -175,7 +214,11 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
             site.hosts[0].agent.take().expect("an agent").kill();
             site.start_agent(0);
         }
-        wait_until("it is over", || site.run(&["status"]).contains("is on all hosts"));
+        wait_until("it is over", || {
+            let status = site.run(&["status"]);
+            assert!(!status.contains("back"), "{status}{}", site.log("h1"));
+            status.contains("is on all hosts")
+        });
         let mut jobs = site.hosts[0].manager.take_jobs();
         jobs.sort_unstable();
         let expected: Vec<String> = (0..6).map(|n| format!("try-restart u{n}.service")).collect();
@@ -254,6 +297,15 @@ fn a_store_that_was_restored_is_told_and_not_followed() {
     let status = site.roll_out(&[("a.conf", "five")], &[]);
     assert!(status.starts_with("release 5 is on all hosts"), "{status}");
     site.wait_listed("2 hosts: 2 ok");
+    // Nor is there anything to follow in a store that lost all.
+    site.stop_etcd();
+    std::fs::remove_dir_all(&data).expect("removed");
+    site.start_etcd();
+    site.wait_listed("2 hosts: 2 refuses");
+    site.wait_listed("the store assigns no release, but this host has followed release 5");
+    assert_eq!(site.hosts[0].manager.running(), "a.service=five");
+    let status = site.roll_out(&[("a.conf", "six")], &[]);
+    assert!(status.starts_with("release 6 is on all hosts"), "{status}");
 }
 
 #[test]
@@ -500,9 +552,7 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
     assert!(as_host(&["list"]).0);
-    for words in
-        [&["push", &site.scratch.text_path("rules")][..], &["stop"], &["expel", "h2"], &["prune"]]
-    {
+    for words in [&["push", &site.scratch.text_path("rules")][..], &["expel", "h2"], &["prune"]] {
         let (is_done, why) = as_host(words);
         assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
     }

@@ -57,6 +57,8 @@ pub enum Refusal {
         /// What the host has followed.
         followed: u64,
     },
+    /// The store assigns nothing, though the host has followed a release of this number: it lost what it had.
+    Nothing(u64),
     /// The store has no release of this number.
     NoRelease(u64),
     /// The release is not to be trusted.
@@ -73,6 +75,11 @@ impl fmt::Display for Refusal {
                 "the store assigns release {assigned}, but this host has followed release {followed}: the store \
                  went back, as one does that was restored from a backup. Make a release with a higher number"
             ),
+            Refusal::Nothing(followed) => write!(
+                f,
+                "the store assigns no release, but this host has followed release {followed}: the store lost what it \
+                 had. This host goes on with what it has until there is a new release"
+            ),
             Refusal::NoRelease(number) => write!(f, "release {number} is not in the store"),
             Refusal::Release(fault) => write!(f, "{fault}"),
             Refusal::NoWayBack(number) => {
@@ -87,7 +94,7 @@ impl fmt::Display for Refusal {
 pub enum Decision {
     /// Nothing: what is assigned is in force.
     Rest,
-    /// Nothing is assigned.
+    /// Nothing is assigned, and never was.
     Unassigned,
     /// It failed before.
     Failed(String),
@@ -119,7 +126,12 @@ pub fn decide(
     assigned: Option<Assignment>,
     release: Option<Result<Release, release::Fault>>,
 ) -> Decision {
-    let Some(assigned) = assigned else { return Decision::Unassigned };
+    let Some(assigned) = assigned else {
+        return match memory.highest {
+            0 => Decision::Unassigned,
+            followed => Decision::Refuse(Refusal::Nothing(followed)),
+        };
+    };
     if assigned.release < memory.highest {
         let followed = memory.highest;
         return Decision::Refuse(Refusal::WentBack { assigned: assigned.release, followed });
@@ -214,7 +226,8 @@ mod tests {
         let decision = decide(&memory, to(6, false), release(6));
         assert_eq!(decision, Decision::Refuse(Refusal::WentBack { assigned: 6, followed: 7 }));
         assert_eq!(needs_release(&memory, to(6, false)), None);
-        assert_eq!(decide(&memory, None, None), Decision::Unassigned);
+        let nothing = decide(&memory, None, None);
+        assert_eq!(nothing, Decision::Refuse(Refusal::Nothing(7)));
         assert_eq!(decide(&memory, to(8, false), release(8)), apply(8, false, b"new"));
     }
 

@@ -133,6 +133,13 @@ pub fn cut(
     let (author, message) = (author.to_owned(), message.to_owned());
     let manifest = Manifest { format: FORMAT, parent, author, message, at, files: entries };
     manifest.check()?;
+    let bytes = manifest.encode().len();
+    if bytes > MANIFEST_BYTES_MAX {
+        let count = manifest.files.len();
+        return Err(Fault::TooLarge(format!(
+            "the names of its {count} files take {bytes} bytes, at most {MANIFEST_BYTES_MAX}"
+        )));
+    }
     Ok(Cut { manifest, chunks })
 }
 
@@ -302,6 +309,9 @@ mod tests {
         assert!(Manifest::decode(Digest::of(bytes), bytes).is_err());
         let many = (0..10_001).map(|n| (format!("f{n}"), Vec::new())).collect();
         assert!(matches!(cut(&many, None, "", "", 0), Err(Fault::TooLarge(_))));
+        // What no host would read is not pushed either.
+        let long = (0..9_000).map(|n| (format!("{n:0100}"), vec![0])).collect();
+        assert!(matches!(cut(&long, None, "", "", 0), Err(Fault::TooLarge(_))));
     }
 
     #[test]

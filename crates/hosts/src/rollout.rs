@@ -158,6 +158,7 @@ impl Rollout {
             (Phase::Paused, _) => "is paused",
             (Phase::Back, _) => "goes back",
             (Phase::Done, _) => "is on all hosts",
+            (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
             (Phase::Stopped, true) => "went back",
             (Phase::Stopped, false) => "was stopped",
         }
@@ -277,9 +278,11 @@ impl Rollout {
         self.forgiven.clear();
     }
 
-    /// Ends it; hosts stay as they are.
+    /// Ends it; hosts stay as they are. One that is over stays what it is.
     pub fn stop(&mut self, reason: String) {
-        (self.phase, self.reason) = (Phase::Stopped, reason);
+        if !self.is_over() {
+            (self.phase, self.reason) = (Phase::Stopped, reason);
+        }
     }
 
     /// Halts it until [`Rollout::go_on`].
@@ -289,13 +292,19 @@ impl Rollout {
         }
     }
 
-    /// Goes on with one that was paused, or stopped before it went back; sick hosts are borne from now on.
+    /// Goes on with one that was paused or stopped, the way that it went; sick hosts are borne from now on.
     pub fn go_on(&mut self) {
-        let halted = matches!(self.phase, Phase::Paused | Phase::Stopped) && !self.is_back;
-        if halted && self.wave < self.waves.len() {
-            self.forgiven.extend(self.sick.keys().cloned());
-            (self.phase, self.reason) = (Phase::Forward, String::new());
+        let halted = matches!(self.phase, Phase::Paused | Phase::Stopped);
+        if !halted || self.wave >= self.waves.len() {
+            return;
         }
+        self.reason = String::new();
+        if self.is_back {
+            self.phase = Phase::Back;
+            return;
+        }
+        self.forgiven.extend(self.sick.keys().cloned());
+        self.phase = Phase::Forward;
     }
 
     fn back(&mut self, hosts: &BTreeMap<HostId, Host>, now: u64) -> Vec<(HostId, Assignment)> {
@@ -317,7 +326,7 @@ impl Rollout {
         if out.is_empty() && wave.iter().all(is_settled) {
             let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
             self.sick.extend(away.into_iter().map(|id| (id, "it is away".to_owned())));
-            self.phase = Phase::Stopped;
+            (self.phase, self.wave) = (Phase::Stopped, self.waves.len());
         }
         out
     }

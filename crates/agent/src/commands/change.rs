@@ -26,6 +26,9 @@ use crate::store::{Compare, Write};
 /// Keys of one request that removes.
 const REMOVED_AT_ONCE: usize = 100;
 
+/// Releases that a store may have lost that was restored from a backup.
+const LOST_MAX: u64 = 1_000_000;
+
 pub(super) fn keygen(file: &Path) -> Result<i32> {
     let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
     let shown = file.display();
@@ -69,7 +72,10 @@ pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
     out.write_all(format!("{password}\n").as_bytes())
         .and_then(|()| out.sync_all())
         .with_context(|| shown.to_string())?;
-    let user = site.admit(host, &password)?;
+    let user = site.admit(host, &password).inspect_err(|_| {
+        // A password of nobody is in the way of the next try.
+        let _ = std::fs::remove_file(file);
+    })?;
     site.note(&author(), "admit", host.as_str())?;
     print(&format!(
         "# For the settings of {host}, with the file {shown} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n"
@@ -78,21 +84,38 @@ pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
 }
 
 pub(super) fn expel(site: &Site, host: &HostId) -> Result<i32> {
+    let is_known = site.hosts()?.contains_key(host);
     site.expel(host)?;
     site.note(&author(), "expel", host.as_str())?;
+    print(&match is_known {
+        true => format!("{host} is expelled\n"),
+        false => format!("{host} is let in no more; it had not been seen\n"),
+    });
     Ok(0)
 }
 
 /// A number that no host has followed yet, also after the store went back.
 fn next_number(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<u64> {
     let releases = site.releases()?;
-    let reported = hosts
-        .values()
-        .filter_map(|host| host.report.as_ref())
-        .map(|report| report.highest.max(report.release));
     let current = site.current()?.map(|current| current.release);
-    let highest = releases.into_keys().chain(reported).chain(current).max();
-    Ok(highest.unwrap_or_default() + 1)
+    let known = releases.into_keys().chain(current).max().unwrap_or_default();
+    let reported = hosts.iter().filter_map(|(id, host)| {
+        host.report.as_ref().map(|report| (report.highest.max(report.release), id))
+    });
+    number_after(known, reported.max())
+}
+
+/// The number after what the store knows and what a host says that it has followed. A host must not use numbers up.
+fn number_after(known: u64, reported: Option<(u64, &HostId)>) -> Result<u64> {
+    let highest = match reported {
+        Some((number, id)) if number > known.saturating_add(LOST_MAX) => bail!(
+            "{id} says that it has followed release {number}, but the store's last one is {known}: that host or the \
+             store is not to be trusted. Without that host: warren-hosts expel {id}"
+        ),
+        Some((number, _)) => known.max(number),
+        None => known,
+    };
+    highest.checked_add(1).context("there is no higher number for a release")
 }
 
 pub(super) fn release(site: &Site, revision: &str, how: &RolloutArgs) -> Result<i32> {
@@ -102,6 +125,12 @@ pub(super) fn release(site: &Site, revision: &str, how: &RolloutArgs) -> Result<
 
 pub(super) fn rollback(site: &Site, how: &RolloutArgs) -> Result<i32> {
     let current = site.current()?.context("no release has reached all hosts yet")?;
+    if current.back {
+        bail!(
+            "release {} went back: all hosts have the revision of before already",
+            current.release
+        );
+    }
     let releases = site.releases()?;
     let release =
         releases.get(&current.release).context("the current release is not in the store")?;
@@ -113,7 +142,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     let key = SigningKey::read(&how.key).map_err(|why| anyhow!(why))?;
     let before = site.rollout()?;
     if let Some((_, rollout)) = before.as_ref().filter(|(_, rollout)| !rollout.is_over()) {
-        bail!("release {} is being rolled out; end it first: warren-hosts stop", rollout.release);
+        bail!("release {} {}; end it first: warren-hosts stop", rollout.release, rollout.words());
     }
     // Half of a revision is not released.
     site.files(revision)?;
@@ -188,7 +217,13 @@ pub(super) fn rollout(
         let mut after = before.clone();
         change(&mut after);
         if after == before {
-            bail!("release {} {}: there is nothing to {what}", before.release, before.words());
+            if what == "back" && !before.has_way_back {
+                bail!(
+                    "release {} names no revision to go back to: it was the first",
+                    before.release
+                );
+            }
+            bail!("release {} {}; `{what}` changes nothing now", before.release, before.words());
         }
         let compare = [Compare::Modified(keys::ROLLOUT.to_owned(), modified)];
         let write = Write::Put(keys::ROLLOUT.to_owned(), serde_json::to_vec(&after)?, 0);
@@ -238,4 +273,23 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
         writes.len()
     ));
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_cannot_use_up_the_numbers_of_releases() {
+        let liar: HostId = "liar".parse().expect("a name");
+        assert_eq!(number_after(0, None).expect("a number"), 1);
+        assert_eq!(number_after(4, Some((2, &liar))).expect("a number"), 5);
+        // The store went back: hosts know better.
+        assert_eq!(number_after(4, Some((9, &liar))).expect("a number"), 10);
+        for number in [4 + LOST_MAX + 1, u64::MAX] {
+            let why = number_after(4, Some((number, &liar))).expect_err("a lie").to_string();
+            assert!(why.contains("warren-hosts expel liar"), "{why}");
+        }
+        assert!(number_after(u64::MAX, None).is_err());
+    }
 }

@@ -86,8 +86,10 @@ impl Driver<'_> {
         if !self.is_leading {
             let key = keys::DRIVER.to_owned();
             let compare = [Compare::Modified(key.clone(), 0)];
-            self.is_leading =
-                store.transact(&compare, &[Write::Put(key, self.me.clone(), self.lease)])?;
+            let write = [Write::Put(key.clone(), self.me.clone(), self.lease)];
+            // The key may be this one's still: it keeps the lease, so nobody else would ever get it.
+            self.is_leading = store.transact(&compare, &write)?
+                || store.get(&key)?.is_some_and(|value| value.value == self.me);
             if self.is_leading {
                 tell!("this one drives");
             }
@@ -116,8 +118,13 @@ impl Driver<'_> {
             serde_json::to_vec(&rollout).unwrap_or_default(),
             0,
         ));
-        if rollout.phase == Phase::Done {
-            let current = Assignment { release: rollout.release, back: false };
+        let is_over = rollout.phase != before.phase && rollout.is_over();
+        // One that was on all hosts and went back: hosts that come later must not take what the others gave up.
+        let was_current = is_over
+            && rollout.is_back
+            && self.site.current()?.is_some_and(|current| current.release == rollout.release);
+        if rollout.phase == Phase::Done || was_current {
+            let current = Assignment { release: rollout.release, back: rollout.is_back };
             let bytes = serde_json::to_vec(&current).unwrap_or_default();
             writes.push(Write::Put(keys::CURRENT.to_owned(), bytes, 0));
         }
@@ -132,10 +139,15 @@ impl Driver<'_> {
             }
             if !orders.is_empty() {
                 let way = if orders[0].1.back { "back" } else { "forward" };
-                tell!("release {}: {} hosts are assigned, {way}", rollout.release, orders.len());
+                let count = super::plans::count_of(orders.len(), "host");
+                tell!("release {}: {count} assigned, {way}", rollout.release);
             }
             if rollout.phase != before.phase {
-                tell!("release {} {}: {}", rollout.release, rollout.words(), rollout.reason);
+                let reason = match rollout.reason.is_empty() {
+                    true => String::new(),
+                    false => format!(": {}", rollout.reason),
+                };
+                tell!("release {} {}{reason}", rollout.release, rollout.words());
             }
         } else {
             self.is_leading = false;

@@ -8,8 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use warren_hosts::host::Facts;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::Copies;
-use warren_hosts::placement::{Place, held, settled};
+use warren_hosts::placement::{Copies, Place, Replicated, held, settled};
 use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 
@@ -82,18 +81,25 @@ pub(super) fn plan(
         |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
     let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
     let new = evaluated(&new_directory, &files);
-    let hosts = planned(site, &new, &files)?;
+    let (hosts, homeless) = planned(site, &new, &files)?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let plan = compare(old.as_ref().map(|old| old as &dyn Rules), &new, &hosts, threads);
     match is_json {
-        true => print_json(&plan),
-        false => print(&text(&plan, hosts.len(), all)),
+        true => print_json(&plan, &homeless),
+        false => print(&(text(&plan, hosts.len(), all) + &homeless_text(&homeless))),
     }
     Ok(i32::from(plan.groups.iter().any(|group| group.change.is_err())))
 }
 
-/// The hosts that are there, with the copies that they run and will run.
-fn planned(site: &Site, new: &Evaluated, files: &Files) -> Result<BTreeMap<HostId, Planned>> {
+/// How many copies of a container no host has room for, of how many.
+type Homeless = BTreeMap<String, (u32, u32)>;
+
+/// The hosts that are there, with the copies that they run and will run, and copies for which there is no room.
+fn planned(
+    site: &Site,
+    new: &Evaluated,
+    files: &Files,
+) -> Result<(BTreeMap<HostId, Planned>, Homeless)> {
     let hosts = site.hosts()?;
     let facts = hosts
         .iter()
@@ -101,6 +107,7 @@ fn planned(site: &Site, new: &Evaluated, files: &Files) -> Result<BTreeMap<HostI
     let facts: BTreeMap<HostId, Facts> = facts.collect();
     let claims = site.claims()?;
     let mut then = BTreeMap::new();
+    let mut homeless = Homeless::new();
     if let Some(some) = facts.values().next().filter(|_| may_have_copies(files)) {
         let places = facts.iter().map(|(id, facts)| {
             (id.clone(), Place { capacity: facts.capacity, labels: facts.labels.clone() })
@@ -108,15 +115,39 @@ fn planned(site: &Site, new: &Evaluated, files: &Files) -> Result<BTreeMap<HostI
         // What has faults is found for each host by the plan itself.
         let apps = new.replicated(&new.named().prelude(some, &Copies::new())).unwrap_or_default();
         then = settled(&apps, &places.collect(), &claims);
+        homeless = without_room(&apps, &then);
     }
     let host = |(id, facts): (HostId, Facts)| {
         let (now, then) = (held(&id, &claims), then.remove(&id).unwrap_or_default());
         (id, Planned { facts, now, then })
     };
-    Ok(facts.into_iter().map(host).collect())
+    Ok((facts.into_iter().map(host).collect(), homeless))
 }
 
-fn print_json(plan: &Plan) {
+fn without_room(apps: &[Replicated], then: &BTreeMap<HostId, Copies>) -> Homeless {
+    let missing = |app: &Replicated| {
+        let placed: usize =
+            then.values().filter_map(|copies| copies.get(&app.name)).map(Vec::len).sum();
+        let missing = app.replicas.saturating_sub(u32::try_from(placed).unwrap_or(u32::MAX));
+        (missing > 0).then(|| (app.name.clone(), (missing, app.replicas)))
+    };
+    apps.iter().filter_map(missing).collect()
+}
+
+fn homeless_text(homeless: &Homeless) -> String {
+    let line = |(app, (missing, all)): (&String, &(u32, u32))| {
+        format!(
+            "No host has room for {missing} of {all} copies of {app}: raise Capacity= of hosts.\n"
+        )
+    };
+    homeless.iter().map(line).collect()
+}
+
+fn print_json(plan: &Plan, homeless: &Homeless) {
+    for (app, (missing, all)) in homeless {
+        let line = json!({ "format": 1, "container": app, "copies": all, "without_room": missing });
+        print(&format!("{line}\n"));
+    }
     for group in &plan.groups {
         let line = match &group.change {
             Ok(change) => json!({
@@ -176,4 +207,24 @@ fn lines(change: &Change, all: bool) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_without_room_are_counted() {
+        let app =
+            |name: &str, replicas| Replicated { name: name.to_owned(), replicas, spread: None };
+        let host = |name: &str, slots: &[u32]| {
+            let copies = Copies::from([("cart".to_owned(), slots.to_vec())]);
+            (name.parse::<HostId>().expect("a name"), copies)
+        };
+        let then = BTreeMap::from([host("h1", &[0, 2]), host("h2", &[1])]);
+        let homeless = without_room(&[app("cart", 5), app("none", 0)], &then);
+        let text = "No host has room for 2 of 5 copies of cart: raise Capacity= of hosts.\n";
+        assert_eq!(homeless_text(&homeless), text);
+        assert_eq!(without_room(&[app("cart", 3)], &then), Homeless::new());
+    }
 }

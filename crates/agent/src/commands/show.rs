@@ -130,7 +130,11 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
         rows.insert(0, head.map(str::to_owned).to_vec());
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let total: usize = counts.values().sum();
-        print(&format!("{}{}: {}.\n", table(&rows), count_of(total, "host"), words.join(", ")));
+        let words = match words.is_empty() {
+            true => String::new(),
+            false => format!(": {}", words.join(", ")),
+        };
+        print(&format!("{}{}{words}.\n", table(&rows), count_of(total, "host")));
     }
     let is_fine = counts.keys().all(|stands| *stands == Standing::Fine);
     Ok(i32::from(bad && !is_fine))
@@ -158,6 +162,10 @@ fn cause_text(cause: &Cause) -> String {
         n => format!(" and {n} more"),
     };
     let revisions: Vec<&str> = cause.revisions.iter().map(String::as_str).collect();
+    let with = match revisions.is_empty() {
+        true => "before any revision".to_owned(),
+        false => format!("with revision {}", revisions.join(", ")),
+    };
     let (what, since) = match cause.code.is_empty() {
         true => (clean(&cause.app), String::new()),
         false => {
@@ -169,10 +177,9 @@ fn cause_text(cause: &Cause) -> String {
         }
     };
     format!(
-        "{what}\n  on {}: {}{more}{since}\n  with revision {}\n",
+        "{what}\n  on {}: {}{more}{since}\n  {with}\n",
         count_of(cause.hosts.len(), "host"),
-        named.join(", "),
-        revisions.join(", ")
+        named.join(", ")
     )
 }
 
@@ -232,7 +239,7 @@ pub(super) fn log(site: &Site, is_json: bool) -> Result<i32> {
         print(&format!(
             "{mark} {} {} {}{released} {}\n",
             name.short(),
-            time(manifest.at * 1_000_000),
+            time(manifest.at.saturating_mul(1_000_000)),
             clean(&manifest.author),
             clean(&manifest.message)
         ));

@@ -236,6 +236,29 @@ fn an_operator_pauses_goes_on_and_goes_back() {
 }
 
 #[test]
+fn a_way_back_that_was_stopped_is_told_apart_and_goes_on() {
+    let mut site = Site::new(&[&[0, 1]], &[], Policy { max_unavailable: 1, ..policy() });
+    site.step(0);
+    site.fine(&[0]);
+    assert_eq!(site.step(1), "h01");
+    site.rollout.go_back("no".into());
+    assert_eq!(site.step(0), "-h00");
+    site.rollout.stop("lunch".into());
+    assert_eq!(site.rollout.words(), "was stopped on its way back");
+    site.rollout.go_on();
+    site.report(0, true, Outcome::Applied, 0);
+    assert_eq!((site.step(1), site.rollout.phase), ("-h01".into(), Phase::Back));
+    site.report(1, true, Outcome::Applied, 0);
+    site.step(1);
+    // One that is over stays what it is, whoever stops it.
+    site.rollout.stop("again".into());
+    assert_eq!((site.rollout.words(), site.rollout.is_over()), ("went back", true));
+    site.rollout.phase = Phase::Done;
+    site.rollout.stop("again".into());
+    assert_eq!(site.rollout.phase, Phase::Done);
+}
+
+#[test]
 fn a_step_assigns_no_more_than_a_request_can_carry() {
     let all: Vec<usize> = (0..250).collect();
     let mut site = Site::new(&[&all], &[], policy());
