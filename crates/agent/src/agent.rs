@@ -219,7 +219,7 @@ impl Agent {
         let Some(old) = name.filter(|old| *old != self.id) else { return };
         tell!("this host was {old} before");
         // The lease ends by itself. It is not revoked: it is another machine's if this one is a copy that got a name.
-        (self.kept.lease, self.kept.instance) = (0, None);
+        (self.kept.lease, self.kept.instance, self.kept.instance_before) = (0, None, None);
     }
 
     /// Has a thread poke when something changes that this host follows. One that was there before ends when it hears
@@ -348,13 +348,17 @@ impl Agent {
         let there = self.store.get(&key)?;
         let read = |bytes: &[u8]| serde_json::from_slice::<Registration>(bytes).ok();
         let known = there.as_ref().and_then(|value| read(&value.value));
-        let is_ours = known.as_ref().is_none_or(|known| Some(known.instance) == self.kept.instance);
+        // An agent that was killed between the two has written down another number than it registered.
+        let own = [self.kept.instance, self.kept.instance_before];
+        let is_ours = known.as_ref().is_none_or(|known| own.contains(&Some(known.instance)));
         if !is_ours {
             return self.is_a_double();
         }
         if std::mem::take(&mut self.is_doubled) {
             tell!("the other machine with the name {} is gone", self.id);
             self.store.transact(&[], &[Write::Delete(keys::double(&self.id))])?;
+            // What was told meanwhile was not looked at.
+            self.wakes_at = Some(Instant::now());
         }
         if self.is_registered && known.is_some() {
             return Ok(());
@@ -367,13 +371,18 @@ impl Agent {
         let before = there.map_or(0, |value| value.modified);
         let bytes = serde_json::to_vec(&registration).unwrap_or_default();
         // Written down first: one that is killed in between would not know itself again.
-        let old = self.kept.instance.replace(instance);
+        let before_this = (self.kept.instance, self.kept.instance_before);
+        if self.kept.instance != Some(instance) {
+            let registered = known.as_ref().map(|known| known.instance);
+            self.kept.instance_before = registered.or(self.kept.instance);
+            self.kept.instance = Some(instance);
+        }
         self.write_down();
         let compare = [Compare::Modified(key.clone(), before)];
         let is_done = self.store.transact(&compare, &[Write::Put(key, bytes, self.kept.lease)])?;
         match is_done {
             true => self.is_registered = true,
-            false => self.kept.instance = old,
+            false => (self.kept.instance, self.kept.instance_before) = before_this,
         }
         Ok(())
     }

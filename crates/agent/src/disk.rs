@@ -37,6 +37,8 @@ pub struct Kept {
     pub name: Option<HostId>,
     /// What its registration said last: which machine of this name wrote it.
     pub instance: Option<Digest>,
+    /// What it said before that: which of both is in the store one that was killed does not know.
+    pub instance_before: Option<Digest>,
     /// Copies that the rules in force make units of.
     pub copies: Copies,
     /// What the rules in force still ask for.
