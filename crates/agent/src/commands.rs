@@ -9,6 +9,7 @@ mod drive;
 mod over_ssh;
 mod plans;
 mod show;
+mod text;
 
 use std::path::PathBuf;
 

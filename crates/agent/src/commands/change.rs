@@ -16,7 +16,7 @@ use warren_hosts::revision::{Manifest, cut};
 use warren_hosts::rollout::Rollout;
 use warren_hosts::waves::waves;
 
-use super::show::print;
+use super::text::print;
 use super::{RolloutArgs, author, find_revision};
 use crate::rules::read_directory;
 use crate::signing::SigningKey;

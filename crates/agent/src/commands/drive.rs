@@ -139,7 +139,7 @@ impl Driver<'_> {
             }
             if !orders.is_empty() {
                 let way = if orders[0].1.back { "back" } else { "forward" };
-                let count = super::plans::count_of(orders.len(), "host");
+                let count = super::text::count_of(orders.len(), "host");
                 tell!("release {}: {count} assigned, {way}", rollout.release);
             }
             if rollout.phase != before.phase {

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result, ensure};
 use warren_hosts::host::Host;
 
-use super::show::{clean, has_labels};
+use super::show::has_labels;
+use super::text::clean;
 use crate::site::Site;
 
 /// Connections at once.

@@ -13,7 +13,7 @@ use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 
 use super::find_revision;
-use super::show::print;
+use super::text::{count_of, print};
 use crate::rules::{Evaluated, may_have_copies, read_directory, write_directory};
 use crate::site::Site;
 
@@ -188,11 +188,6 @@ fn text(plan: &Plan, hosts: usize, all: bool) -> String {
         plan.evaluations
     );
     out
-}
-
-/// `1 host`, `3 hosts`
-pub(super) fn count_of(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn lines(change: &Change, all: bool) -> String {

@@ -9,7 +9,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::overview::{Cause, Standing, causes, standing};
 use warren_hosts::rollout::Rollout;
 
-use super::plans::count_of;
+use super::text::{clean, count_of, print};
 use crate::site::Site;
 
 /// Hosts that are named of many.
@@ -23,12 +23,6 @@ const TOP_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The version of the JSON that is printed.
 const JSON_VERSION: u32 = 1;
-
-pub(super) fn print(text: &str) {
-    use std::io::Write as _;
-    // A reader that has seen enough closes the pipe.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
 
 /// A table with columns as wide as what is in them.
 fn table(rows: &[Vec<String>]) -> String {
@@ -45,11 +39,6 @@ fn table(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
-}
-
-/// Text of others is not to move a terminal's cursor.
-pub(super) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn time(us: u64) -> String {
