@@ -34,7 +34,7 @@ pub struct Global {
     /// Connect to a nested manager, by name or process id
     #[arg(long, short = 'M', global = true, value_name = "NAME", help_heading = "Common options")]
     pub machine: Option<String>,
-    /// Run the command on another host, over ssh(1): [USER@]HOST[:PORT]
+    /// Run the command on another host, over ssh(1): HOST, or USER@HOST:PORT
     #[arg(long, short = 'H', global = true, value_name = "HOST", help_heading = "Common options")]
     pub host: Option<String>,
     /// Connect to the manager of the current user instead of the system manager

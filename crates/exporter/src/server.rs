@@ -1,6 +1,6 @@
 //! Answers clients over HTTP: `warren_http::serve` takes them, bounded in number and time; here is what they get.
 //!
-//! One scrape is collected at a time, and shown to all who come within [`FRESH`]: many clients cost the manager no more
+//! One scrape is collected at a time, and shown to all who come within `FRESH`: many clients cost the manager no more
 //! than one. Thread: one for each client.
 
 use std::io::Write;
