@@ -1,5 +1,5 @@
-//! `many_agents N URL DIR`: N agents in one process, for `cargo xtask bench hosts`. Each speaks to the store at URL as a
-//! host does; all speak to one manager, which takes what it is told and says nothing of it. DIR has `trusted-keys`.
+//! `many_agents N URL DIR`: N agents in one process, for `cargo xtask bench hosts`. Each uses the
+//! store at URL as a host does. All share one manager, which accepts every call and does nothing. DIR has `trusted-keys`.
 
 use std::io::{BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -2,12 +2,13 @@
 //!
 //! - Owns: the host's lease, registration, report and claims in the store, and the state directory.
 //! - Must not: stop anything because the store is away, or write to keys of others.
-//! - Runs on one thread; one more for each watch only tells that something changed. Start at [`run`].
+//! - Runs on one thread; one for each watch only tells that something changed, one keeps the lease meanwhile. Start at
+//!   [`run`].
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -38,12 +39,18 @@ const HEALTH_EVERY: Duration = Duration::from_secs(10);
 /// Changes that come so close together are looked at once.
 const CALM: Duration = Duration::from_millis(200);
 
+/// Changes that never stop coming are looked at after so long: the lease has to be kept, too.
+const CALM_MAX: Duration = Duration::from_secs(2);
+
 /// How long a watch that failed rests before it is begun again.
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(30);
 
 /// How long a disk that did not keep what it was given rests before it is tried again.
 const DISK_REST: Duration = Duration::from_secs(10);
+
+/// How long a manager that went away is given to come back before it is asked again.
+const MANAGER_REST: Duration = Duration::from_secs(2);
 
 /// How long rules that did not take this host's facts rest before they are tried again.
 const FACTS_REST: Duration = Duration::from_secs(60);
@@ -67,8 +74,8 @@ struct Agent {
     facts: Facts,
     /// The registration is in the store under the own lease.
     is_registered: bool,
-    /// Since when the store is away, µs since 1970.
-    away_since: Option<u64>,
+    /// The store did not answer the last time.
+    is_away: bool,
     outcome: Option<(Assignment, Outcome)>,
     reported: Option<Report>,
     /// Rules in force may have containers with copies.
@@ -79,15 +86,17 @@ struct Agent {
     is_doubled: bool,
     /// After its lease was lost this host takes no new copies until then.
     takes_new_from: Instant,
-    /// When to look again, though nothing is told.
+    /// When to look again, even if no watch tells of a change.
     wakes_at: Option<Instant>,
     /// Containers with copies, of these rules.
     replicated: Option<(Digest, Vec<Replicated>)>,
     poke: Sender<Poke>,
     /// The number of the watch that counts.
     watch: Arc<AtomicU64>,
-    /// It is told of other hosts and of claims.
+    /// The watch covers other hosts and claims.
     watches_copies: bool,
+    /// The lease while this thread is at work, else 0: another thread keeps it then.
+    lease_at_work: Arc<AtomicI64>,
 }
 
 /// Runs the agent until it fails.
@@ -98,6 +107,7 @@ pub fn run(settings: Settings) -> Result<(), String> {
     let (poke, pokes) = channel();
     let mut agent = Agent::new(settings, poke)?;
     agent.watch()?;
+    agent.keep_lease_at_work()?;
     // A store that is away keeps no host from starting.
     notify("READY=1\n");
     agent.serve(&pokes)
@@ -193,7 +203,7 @@ impl Agent {
             manager,
             kept,
             is_registered: false,
-            away_since: None,
+            is_away: false,
             outcome: None,
             reported: None,
             has_copies: false,
@@ -205,6 +215,7 @@ impl Agent {
             poke,
             watch: Arc::default(),
             watches_copies: false,
+            lease_at_work: Arc::default(),
         };
         agent.leave_old_name();
         if let Some(revision) = agent.disk.current() {
@@ -213,7 +224,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// A host that was renamed keeps nothing alive under the name that it had: nobody else would get its copies.
+    /// A host that was renamed lets the lease of its old name run out, so that other hosts get the copies of that name.
     fn leave_old_name(&mut self) {
         let name = self.kept.name.replace(self.id.clone());
         let Some(old) = name.filter(|old| *old != self.id) else { return };
@@ -265,15 +276,43 @@ impl Agent {
         Ok(())
     }
 
+    /// Has a thread keep the lease while the agent drains, restarts and waits, which may take many minutes: a host that is
+    /// at work is not away.
+    fn keep_lease_at_work(&self) -> Result<(), String> {
+        let (lease, every) = (self.lease_at_work.clone(), self.keep_alive());
+        let store = Store::new(&self.settings.endpoints)?;
+        let work = move || {
+            loop {
+                std::thread::park_timeout(every);
+                let lease = lease.load(Ordering::Relaxed);
+                if lease != 0 {
+                    // What becomes of it the agent sees when it is done.
+                    let _ = store.keep_alive(lease);
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("lease".to_owned())
+            .stack_size(WATCH_STACK_BYTES)
+            .spawn(work)
+            .map_err(|e| format!("cannot start a thread: {e}"))?;
+        Ok(())
+    }
+
+    /// How often the lease is kept.
+    fn keep_alive(&self) -> Duration {
+        Duration::from_secs((self.settings.lease / 3).max(1))
+    }
+
     fn serve(&mut self, pokes: &Receiver<Poke>) -> Result<(), String> {
-        let keep_alive = Duration::from_secs((self.settings.lease / 3).max(1));
+        let keep_alive = self.keep_alive();
         let (mut next_sign, mut next_health) = (Instant::now(), Instant::now());
         let mut is_poked = true;
         loop {
             if Instant::now() >= next_sign {
-                let was_away = self.away_since.is_some();
+                let was_away = self.is_away;
                 self.sign_of_life();
-                if was_away && self.away_since.is_none() {
+                if was_away && !self.is_away {
                     // A connection that was cut in between may be silent for ever.
                     self.watch()?;
                     is_poked = true;
@@ -282,7 +321,9 @@ impl Agent {
             }
             is_poked |= self.wakes_at.take_if(|at| Instant::now() >= *at).is_some();
             if std::mem::take(&mut is_poked) && !self.is_doubled {
+                self.lease_at_work.store(self.kept.lease, Ordering::Relaxed);
                 self.look();
+                self.lease_at_work.store(0, Ordering::Relaxed);
                 if self.has_copies && !self.watches_copies {
                     self.watch()?;
                 }
@@ -297,7 +338,8 @@ impl Agent {
             match pokes.recv_timeout(until) {
                 Ok(Poke) => {
                     // What comes at once is looked at once.
-                    while pokes.recv_timeout(CALM).is_ok() {}
+                    let end = Instant::now() + CALM_MAX;
+                    while Instant::now() < end && pokes.recv_timeout(CALM).is_ok() {}
                     is_poked = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -312,15 +354,14 @@ impl Agent {
     fn noted<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
             Ok(value) => {
-                if self.away_since.take().is_some() {
+                if std::mem::take(&mut self.is_away) {
                     tell!("the store answers again");
                 }
                 Some(value)
             }
             Err(fault) => {
-                if self.away_since.is_none() {
+                if !std::mem::replace(&mut self.is_away, true) {
                     tell!("{fault}; this host goes on with what it has");
-                    self.away_since = Some(now());
                 }
                 None
             }
@@ -466,7 +507,7 @@ impl Agent {
             }
             Decision::Apply(what) => self.follow(what),
         };
-        // Of a store that has nothing for this host it is told all the same what the host has followed.
+        // The report says what the host has followed even if the store assigns it nothing.
         let followed = Assignment { release: self.kept.memory.highest, back: false };
         self.outcome = outcome.map(|outcome| (assigned.unwrap_or(followed), outcome));
         if self.has_copies || !self.kept.copies.is_empty() {
@@ -605,13 +646,17 @@ impl Agent {
             return;
         };
         let (disk, kept) = (&self.disk, &mut self.kept);
-        self.manager.carry_out(&mut todo, |left| {
+        let done = self.manager.carry_out(&mut todo, |left| {
             kept.todo = Some(left.clone());
             if let Err(why) = disk.keep(kept) {
                 tell!("{why}");
             }
         });
-        self.kept.todo = None;
+        self.kept.todo = done.is_err().then_some(todo);
+        if let Err(why) = done {
+            tell!("{why}; what is left is done when the manager is back");
+            self.wakes_at = Some(Instant::now() + MANAGER_REST);
+        }
         self.write_down();
     }
 
@@ -712,7 +757,7 @@ impl Agent {
 
     /// Reports if something is other than it was.
     fn report(&mut self) {
-        if self.is_doubled || self.away_since.is_some() {
+        if self.is_doubled || self.is_away {
             return;
         }
         let Some((assignment, outcome)) = self.outcome.clone() else { return };

@@ -5,7 +5,7 @@
 //! - `current`: a link to the rules in force, which the manager reads;
 //! - `machine.conf`: what the rules know of this host.
 //!
-//! Each is replaced by a rename, so that whoever is killed leaves the old one or the new one.
+//! Each is replaced by a rename, so that an agent that is killed leaves either the old one or the new one.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
+use warren_sys::tell;
 use warren_wire::control::{
     Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals,
     Why, WhyStep, write_request,
@@ -22,6 +23,10 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How long an answer may take. Jobs are waited for one batch after another, and each may take its own time.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long a manager that is away is waited for, and how often it is looked for.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+const BACK_LOOKED_FOR: Duration = Duration::from_millis(200);
 
 /// Units of one request: one of a user without privileges has 64 KiB at most.
 const JOBS_AT_ONCE: usize = 200;
@@ -72,6 +77,14 @@ impl Todo {
     }
 }
 
+/// Why the manager did not do what it was asked to.
+enum Unserved {
+    /// It said no.
+    Refused(String),
+    /// It said nothing: it is not there, or ended before it answered.
+    Away(String),
+}
+
 fn rules_only() -> ReloadConfiguration {
     ReloadConfiguration { rules_only: true, ..ReloadConfiguration::default() }
 }
@@ -96,9 +109,10 @@ impl Manager {
         call: &C,
         more: bool,
         mut take: impl FnMut(C::Answer),
-    ) -> Result<(), String> {
-        let mut stream = self.connect()?;
-        let broken = |e: &dyn std::fmt::Display| format!("the manager did not answer: {e}");
+    ) -> Result<(), Unserved> {
+        let mut stream = self.connect().map_err(Unserved::Away)?;
+        let broken =
+            |e: &dyn std::fmt::Display| Unserved::Away(format!("the manager did not answer: {e}"));
         stream.get_mut().write_all(&write_request(call, more)).map_err(|e| broken(&e))?;
         loop {
             let message = frame::read(&mut stream, ANSWER_BYTES_MAX).map_err(|e| broken(&e))?;
@@ -108,16 +122,37 @@ impl Manager {
                     take(answer);
                     return Ok(());
                 }
-                Ok(Reply::Refused { message, .. }) => return Err(message),
+                Ok(Reply::Refused { message, .. }) => return Err(Unserved::Refused(message)),
                 Err(_) => return Err(broken(&"the answer means nothing")),
             }
         }
     }
 
     fn call<C: Call>(&self, call: &C) -> Result<C::Answer, String> {
+        self.try_call(call).map_err(|why| match why {
+            Unserved::Refused(why) | Unserved::Away(why) => why,
+        })
+    }
+
+    fn try_call<C: Call>(&self, call: &C) -> Result<C::Answer, Unserved> {
         let mut last = C::Answer::default();
         self.ask(call, false, |answer| last = answer)?;
         Ok(last)
+    }
+
+    /// The same for a call that may be made twice: a manager that was killed is back in a moment, and that is no fault of
+    /// the rules.
+    fn call_until_answered<C: Call>(&self, call: &C) -> Result<C::Answer, String> {
+        let end = Instant::now() + BACK_WITHIN;
+        loop {
+            match self.try_call(call) {
+                Err(Unserved::Away(_)) if Instant::now() < end => {
+                    std::thread::park_timeout(BACK_LOOKED_FOR);
+                }
+                Err(Unserved::Refused(why) | Unserved::Away(why)) => return Err(why),
+                Ok(answer) => return Ok(answer),
+            }
+        }
     }
 
     /// What the rules that lie on the disk ask for, without putting them into force.
@@ -126,7 +161,7 @@ impl Manager {
     /// The rules have faults, or the manager does not answer.
     pub fn difference(&self) -> Result<Todo, String> {
         let reload = ReloadConfiguration { dry_run: true, texts: true, ..rules_only() };
-        let answer = self.call(&reload)?;
+        let answer = self.call_until_answered(&reload)?;
         let units =
             |list: Vec<String>| list.into_iter().filter(|name| !name.contains('/')).collect();
         // There are texts of 1,000 units at most. Of more, the same rules make those whose targets are not seen here.
@@ -146,15 +181,18 @@ impl Manager {
     /// # Errors
     /// The rules have faults, or the manager does not take them; nothing has changed then.
     pub fn reload(&self) -> Result<(), String> {
-        self.call(&rules_only()).map(|_| ())
+        self.call_until_answered(&rules_only()).map(|_| ())
     }
 
-    /// Does what is to do: what is gone is stopped, what changed is restarted, so many at a time, what changed and had
-    /// failed gets another try, and the targets are started that want what is new. `keep` writes down what is left, so
-    /// that whoever goes on after a kill restarts nothing twice.
-    pub fn carry_out(&self, todo: &mut Todo, mut keep: impl FnMut(&Todo)) {
-        let jobs = |units: Vec<String>, job_type| self.jobs(&units, job_type);
-        jobs(std::mem::take(&mut todo.stop).into_iter().collect(), JobType::Stop);
+    /// Stops what is gone, restarts what changed, so many at a time, gives what changed and had failed another try, and
+    /// starts the targets that want what is new. `keep` writes down what is left, so that whoever goes on after a kill
+    /// restarts nothing twice.
+    ///
+    /// # Errors
+    /// The manager has gone away meanwhile: `todo` has what is left.
+    pub fn carry_out(&self, todo: &mut Todo, mut keep: impl FnMut(&Todo)) -> Result<(), String> {
+        self.jobs(todo.stop.iter(), &JobType::Stop)?;
+        todo.stop.clear();
         for (unit, since) in std::mem::take(&mut todo.at_work) {
             if self.active_since(&unit) == since {
                 todo.restart.insert(unit);
@@ -169,24 +207,26 @@ impl Manager {
                 todo.at_work.insert(unit.clone(), self.active_since(unit));
             }
             keep(todo);
-            jobs(some, JobType::TryRestart);
+            self.jobs(some.iter(), &JobType::TryRestart)?;
             todo.at_work.clear();
         }
         keep(todo);
-        let failed = self.list(Texts(Vec::new()), "failed");
+        let failed = self.list(Texts(Vec::new()), "failed")?;
         let again: Vec<String> =
             failed.into_iter().filter(|unit| todo.changed.contains(unit)).collect();
         for unit in &again {
             // Limits of starts are those of the file that is gone.
             let _ = self.call(&Clear { unit: Some(unit.clone()) });
         }
-        jobs(again, JobType::Start);
+        self.jobs(again.iter(), &JobType::Start)?;
         todo.changed.clear();
-        let targets: Vec<String> = std::mem::take(&mut todo.start).into_iter().collect();
-        if !targets.is_empty() {
-            jobs(self.list(Texts(targets), "active"), JobType::Start);
+        if !todo.start.is_empty() {
+            let targets = self.list(Texts(todo.start.iter().cloned().collect()), "active")?;
+            self.jobs(targets.iter(), &JobType::Start)?;
+            todo.start.clear();
         }
         keep(todo);
+        Ok(())
     }
 
     /// When a unit came up the last time; none if it is not there.
@@ -196,21 +236,46 @@ impl Manager {
     }
 
     /// Units in a state, of those whose names match one of these patterns, or of all.
-    fn list(&self, patterns: Texts, state: &str) -> Vec<String> {
+    fn list(&self, patterns: Texts, state: &str) -> Result<Vec<String>, String> {
         let list = List { patterns, state: Texts(vec![state.to_owned()]), ..List::default() };
-        let answer = self.call(&list).unwrap_or_default();
-        answer.units.into_iter().map(|row| row.name).collect()
+        let answer = self.call(&list)?;
+        Ok(answer.units.into_iter().map(|row| row.name).collect())
     }
 
     /// Has units do a job. What becomes of each shows in the manager's health.
-    fn jobs(&self, units: &[String], job_type: JobType) {
+    ///
+    /// # Errors
+    /// The manager has gone away: it is not known which of them have done it.
+    fn jobs<'u>(
+        &self,
+        units: impl Iterator<Item = &'u String>,
+        job_type: &JobType,
+    ) -> Result<(), String> {
+        let units: Vec<String> = units.cloned().collect();
         for some in units.chunks(JOBS_AT_ONCE) {
-            let jobs =
-                Jobs { units: some.to_vec(), job_type: Some(job_type.clone()), ..Jobs::default() };
-            if let Err(why) = self.ask(&jobs, true, |_| {}) {
-                warren_sys::tell!("a job of {} units: {why}", some.len());
+            match self.job(some, job_type) {
+                Ok(()) => {}
+                Err(Unserved::Away(why)) => return Err(why),
+                // One that this user may not touch must not keep the others from it.
+                Err(Unserved::Refused(_)) => {
+                    for unit in some {
+                        match self.job(std::slice::from_ref(unit), job_type) {
+                            Ok(()) => {}
+                            Err(Unserved::Away(why)) => return Err(why),
+                            Err(Unserved::Refused(why)) => {
+                                tell!("{unit}: no {}: {why}", job_type.as_str());
+                            }
+                        }
+                    }
+                }
             }
         }
+        Ok(())
+    }
+
+    fn job(&self, units: &[String], job_type: &JobType) -> Result<(), Unserved> {
+        let (units, job_type) = (units.to_vec(), Some(job_type.clone()));
+        self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, |_| {})
     }
 
     /// Asks how the manager is.

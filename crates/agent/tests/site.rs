@@ -234,6 +234,55 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
     drop(driver);
 }
 
+/// A manager that is killed leaves requests unanswered. Each of the first so many is one in turn: of what the rules ask
+/// for, of the reload, of jobs.
+#[test]
+fn a_manager_that_is_away_for_a_moment_loses_no_restart() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-manager", 1, &[]);
+    site.wait_listed("1 host: 1 ok");
+    let names = ["a.conf", "b.conf", "c.conf"];
+    let rules = |text: &'static str| names.map(|name| (name, text));
+    site.roll_out(&rules("0"), &[]);
+    let texts = ["1", "2", "3", "4", "5", "6", "7", "8"];
+    for (unanswered, text) in (1..).zip(texts) {
+        site.hosts[0].manager.leave_unanswered(unanswered);
+        let status = site.roll_out(&rules(text), &[]);
+        assert!(status.contains("is on all hosts"), "{status}");
+        let expected = format!("a.service={text} b.service={text} c.service={text}");
+        wait_until("all run by the new rules", || site.hosts[0].manager.running() == expected);
+    }
+    let starts = site.hosts[0].manager.starts();
+    assert_eq!(starts, [texts.len() as u64 + 1; 3], "each is restarted once by each release");
+}
+
+#[test]
+fn a_host_that_is_long_at_work_is_not_away() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-slow", 1, &[]);
+    site.wait_listed("1 host: 1 ok");
+    let names = ["a.conf", "b.conf", "c.conf", "d.conf"];
+    site.roll_out(&names.map(|name| (name, "0")), &[]);
+    // `/warren/v1/hosts/h1`: another one was created if the lease was over in between.
+    let registration = || {
+        let answer = site.ask("/v3/kv/range", r#"{"key":"L3dhcnJlbi92MS9ob3N0cy9oMQ=="}"#);
+        answer
+            .split("\"create_revision\":\"")
+            .nth(1)
+            .map(|rest| rest[..rest.find('"').expect("text")].to_owned())
+    };
+    let before = registration().expect("it is registered");
+    // Four restarts take longer than the lease of 5 s and what etcd adds to it.
+    site.hosts[0].manager.slow_down(Duration::from_secs(3));
+    let status = site.roll_out(&names.map(|name| (name, "1")), &[]);
+    assert!(status.contains("is on all hosts"), "{status}");
+    assert_eq!(registration(), Some(before));
+}
+
 #[test]
 fn nothing_happens_because_the_store_is_away() {
     if !has_etcd() {

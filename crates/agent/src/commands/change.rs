@@ -29,19 +29,20 @@ const REMOVED_AT_ONCE: usize = 100;
 /// Releases that a store may have lost that was restored from a backup.
 const LOST_MAX: u64 = 1_000_000;
 
+/// Writes a file that is not there yet, for its owner alone.
+fn write_secret(file: &Path, text: &str) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    let written = opened.and_then(|mut out| {
+        out.write_all(text.as_bytes())?;
+        out.sync_all()
+    });
+    written.with_context(|| file.display().to_string())
+}
+
 pub(super) fn keygen(file: &Path) -> Result<i32> {
     let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
-    let shown = file.display();
-    let mut options = std::fs::OpenOptions::new();
-    let mut out = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-        .with_context(|| shown.to_string())?;
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.sync_all())
-        .with_context(|| shown.to_string())?;
+    write_secret(file, &text)?;
     let key = SigningKey::read(file).map_err(|why| anyhow!(why))?;
     print(&format!("{} {}\n", key.public_line(), author()));
     Ok(0)
@@ -60,25 +61,16 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
 
 /// Lets a host in, and writes what it needs for that to a file.
 pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
-    let shown = file.display();
-    let mut options = std::fs::OpenOptions::new();
-    let mut out = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-        .with_context(|| shown.to_string())?;
     let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
-    out.write_all(format!("{password}\n").as_bytes())
-        .and_then(|()| out.sync_all())
-        .with_context(|| shown.to_string())?;
+    write_secret(file, &format!("{password}\n"))?;
     let user = site.admit(host, &password).inspect_err(|_| {
-        // A password of nobody is in the way of the next try.
+        // The store does not know this password, and the next try needs the name of the file.
         let _ = std::fs::remove_file(file);
     })?;
     site.note(&author(), "admit", host.as_str())?;
     print(&format!(
-        "# For the settings of {host}, with the file {shown} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n"
+        "# For the settings of {host}, with the file {} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n",
+        file.display()
     ));
     Ok(0)
 }

@@ -25,7 +25,7 @@ const GATE_MAX: Duration = Duration::from_secs(60);
 /// This driver and its lease.
 struct Driver<'s> {
     site: &'s Site,
-    me: Vec<u8>,
+    /// Another one at each start, under which it has the key.
     name: String,
     began: Instant,
     lease: i64,
@@ -35,8 +35,7 @@ struct Driver<'s> {
 pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
     let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let name = Digest::of(&random).short();
-    let me = name.clone().into_bytes();
-    let mut driver = Driver { site, me, name, began: Instant::now(), lease: 0, is_leading: false };
+    let mut driver = Driver { site, name, began: Instant::now(), lease: 0, is_leading: false };
     let mut is_away = false;
     loop {
         match driver.turn(gate) {
@@ -86,10 +85,10 @@ impl Driver<'_> {
         if !self.is_leading {
             let key = keys::DRIVER.to_owned();
             let compare = [Compare::Modified(key.clone(), 0)];
-            let write = [Write::Put(key.clone(), self.me.clone(), self.lease)];
-            // The key may be this one's still: it keeps the lease, so nobody else would ever get it.
+            let write = [Write::Put(key.clone(), self.name.clone().into_bytes(), self.lease)];
+            // This driver may still hold the key, under a lease that it has kept: then it goes on.
             self.is_leading = store.transact(&compare, &write)?
-                || store.get(&key)?.is_some_and(|value| value.value == self.me);
+                || store.get(&key)?.is_some_and(|value| value.value == self.name.as_bytes());
             if self.is_leading {
                 tell!("this one drives");
             }
@@ -130,7 +129,7 @@ impl Driver<'_> {
         }
         let compare = [
             Compare::Modified(keys::ROLLOUT.to_owned(), modified),
-            Compare::Is(keys::DRIVER.to_owned(), self.me.clone()),
+            Compare::Is(keys::DRIVER.to_owned(), self.name.clone().into_bytes()),
         ];
         if self.site.store.transact(&compare, &writes)? {
             if rollout.phase != before.phase {
