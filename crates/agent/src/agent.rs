@@ -19,7 +19,6 @@ use warren_hosts::keys;
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen};
 use warren_hosts::release::{self, Release, Signed, read_keys};
-use warren_hosts::revision::{Files, MANIFEST_BYTES_MAX, Manifest};
 use warren_sys::tell;
 
 use crate::disk::{Disk, Kept};
@@ -27,7 +26,7 @@ use crate::manager::Manager;
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
-use crate::site::read_claim;
+use crate::site::{fetch, read_claim};
 use crate::store::{Compare, Fault, Store, Write};
 
 /// The stack of a thread that watches.
@@ -554,7 +553,7 @@ impl Agent {
         self.outcome = Some((what.assignment, Outcome::Working));
         self.report();
         if !self.disk.has(what.revision) {
-            let result = self.fetch(what.revision);
+            let result = fetch(&self.store, what.revision, self.disk.chunks());
             match self.noted(result)? {
                 Ok(files) => {
                     if let Err(why) = self.disk.store(what.revision, &files) {
@@ -586,29 +585,6 @@ impl Agent {
         self.kept.memory.failed(what, why.clone());
         self.write_down();
         Outcome::Failed(why)
-    }
-
-    /// The files of a revision; what is here already is not fetched.
-    fn fetch(&self, revision: Digest) -> Result<Result<Files, String>, Fault> {
-        let Some(value) = self.store.get(&keys::revision(revision))? else {
-            return Ok(Err(format!("revision {} is not in the store", revision.short())));
-        };
-        if value.value.len() > MANIFEST_BYTES_MAX {
-            return Ok(Err(format!("the manifest of revision {} is too large", revision.short())));
-        }
-        let manifest = match Manifest::decode(revision, &value.value) {
-            Ok(manifest) => manifest,
-            Err(fault) => return Ok(Err(fault.to_string())),
-        };
-        let mut chunks = self.disk.chunks();
-        for name in manifest.chunks() {
-            if !chunks.contains_key(&name)
-                && let Some(chunk) = self.store.get(&keys::chunk(name))?
-            {
-                chunks.insert(name, chunk.value);
-            }
-        }
-        Ok(manifest.assemble(&chunks).map_err(|fault| fault.to_string()))
     }
 
     /// Has the manager take rules. If it does not, those of before lie there again.

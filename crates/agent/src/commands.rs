@@ -13,7 +13,7 @@ mod text;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use warren_hosts::digest::Digest;
 use warren_hosts::names::HostId;
@@ -118,7 +118,7 @@ enum Verb {
     },
     /// Drive rollouts, as a service: one of all that run does, another one goes on when it is gone
     Drive {
-        /// Asked before each wave: 0 lets it begin, 1 has it wait, anything else fails the rollout
+        /// Run when a wave is healthy: 0 lets the next one begin, 1 has it wait, all else fails the rollout
         #[arg(long, value_name = "COMMAND")]
         gate: Option<String>,
         /// Return when the rollout is over
@@ -211,6 +211,16 @@ pub fn run(cli: Cli) -> Result<i32> {
         }
         _ => {}
     }
+    let prints_json = matches!(
+        cli.command,
+        Verb::List { .. }
+            | Verb::Why { .. }
+            | Verb::Log
+            | Verb::Plan { .. }
+            | Verb::Status
+            | Verb::Audit
+    );
+    ensure!(prints_json || !cli.json, "this command prints no JSON");
     let settings = Settings::read(&cli.config).map_err(|why| anyhow!(why))?;
     let store = Store::new(&settings.endpoints).map_err(|why| anyhow!(why))?;
     let site = Site::new(store);
@@ -241,7 +251,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
         Verb::Admit { host, file } => change::admit(&site, &host, &file),
         Verb::Expel { host } => change::expel(&site, &host),
-        Verb::Audit => show::audit(&site),
+        Verb::Audit => show::audit(&site, cli.json),
         Verb::Prune { keep } => change::prune(&site, keep),
         Verb::Keygen { .. } | Verb::Man { .. } => unreachable!("done above"),
     }

@@ -61,6 +61,32 @@ pub(crate) fn read_claim(value: &Value) -> Option<Claim> {
     Some(Claim { app: app.to_owned(), slot, created: value.created, host })
 }
 
+/// The files of a revision; chunks that are known are not asked for.
+///
+/// # Errors
+/// See [`Fault`]; within, in words, what is wrong with the revision.
+pub(crate) fn fetch(
+    store: &Store,
+    name: Digest,
+    mut chunks: BTreeMap<Digest, Vec<u8>>,
+) -> Result<Result<Files, String>, Fault> {
+    let Some(value) = store.get(&keys::revision(name))? else {
+        return Ok(Err(format!("revision {} is not in the store", name.short())));
+    };
+    let manifest = match Manifest::decode(name, &value.value) {
+        Ok(manifest) => manifest,
+        Err(fault) => return Ok(Err(fault.to_string())),
+    };
+    for name in manifest.chunks() {
+        if !chunks.contains_key(&name)
+            && let Some(chunk) = store.get(&keys::chunk(name))?
+        {
+            chunks.insert(name, chunk.value);
+        }
+    }
+    Ok(manifest.assemble(&chunks).map_err(|fault| fault.to_string()))
+}
+
 impl Site {
     /// The site of this store.
     pub fn new(store: Store) -> Site {
@@ -185,17 +211,7 @@ impl Site {
     /// # Errors
     /// It is not there, or not all of it.
     pub fn files(&self, name: Digest) -> anyhow::Result<Files> {
-        let value = self.store.get(&keys::revision(name))?;
-        let value = value
-            .ok_or_else(|| anyhow::anyhow!("revision {} is not in the store", name.short()))?;
-        let manifest = Manifest::decode(name, &value.value)?;
-        let mut chunks = BTreeMap::new();
-        for chunk in manifest.chunks() {
-            if let Some(value) = self.store.get(&keys::chunk(chunk))? {
-                chunks.insert(chunk, value.value);
-            }
-        }
-        Ok(manifest.assemble(&chunks)?)
+        fetch(&self.store, name, BTreeMap::new())?.map_err(anyhow::Error::msg)
     }
 
     /// Stores a revision: chunks first, so that one that is there is whole.

@@ -115,6 +115,23 @@ fn the_command_is_the_agent_by_its_name() {
     assert!(run("/usr/bin/warren-hosts").contains("rollback"));
 }
 
+/// The command takes longer than the lease of who drives, and another driver waits for that.
+#[test]
+fn a_slow_gate_is_asked_once_for_each_wave() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-gate", 2, &[]);
+    site.wait_listed("2 hosts: 2 ok");
+    let asked = site.scratch.text_path("asked");
+    let gate = format!("echo asked >> {asked}; sleep 17");
+    let _drivers = [site.gated_driver(&gate), site.gated_driver(&gate)];
+    let revision = site.push(&[("a.conf", "one")]);
+    site.release(&revision, &["--wave", "1"]);
+    wait_until("the rollout is over", || site.run(&["status"]).contains("is on all hosts"));
+    assert_eq!(std::fs::read_to_string(asked).expect("it was asked"), "asked\nasked\n");
+}
+
 #[test]
 fn who_drives_may_be_killed() {
     if !has_etcd() {

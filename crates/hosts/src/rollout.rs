@@ -241,6 +241,12 @@ impl Rollout {
         out
     }
 
+    /// Whether nothing but the gate keeps the next wave from beginning, or the release from being on all hosts.
+    pub fn waits_for_gate(&self, clock: Clock<'_>) -> bool {
+        let is_told = self.phase == Phase::Forward && self.driver == clock.driver;
+        is_told && self.waves.get(self.wave).is_some_and(|wave| self.is_wave_over(wave, clock.now))
+    }
+
     /// Every host of the wave was assigned, and is healthy for long enough, borne or not waited for.
     fn is_wave_over(&self, wave: &[HostId], now: u64) -> bool {
         wave.iter().all(|id| match self.progress.get(id) {

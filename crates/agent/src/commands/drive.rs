@@ -1,6 +1,6 @@
 //! `drive`: one of all drivers holds a key under a lease and steps the rollout; when it is gone, another one does.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,6 +22,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long the gate command may take.
 const GATE_MAX: Duration = Duration::from_secs(60);
 
+/// How long a gate that holds rests before it is asked again.
+const GATE_REST: Duration = Duration::from_secs(5);
+
 /// This driver and its lease.
 struct Driver<'s> {
     site: &'s Site,
@@ -30,15 +33,68 @@ struct Driver<'s> {
     began: Instant,
     lease: i64,
     is_leading: bool,
+    gate: Option<GateCommand>,
+}
+
+/// The gate command. It may take longer than the lease, so each turn only looks whether it has ended.
+struct GateCommand {
+    command: String,
+    running: Option<(Child, Instant)>,
+    rests_until: Instant,
+}
+
+impl GateCommand {
+    fn new(command: &str) -> GateCommand {
+        GateCommand { command: command.to_owned(), running: None, rests_until: Instant::now() }
+    }
+
+    fn ask(&mut self) -> Gate {
+        let now = Instant::now();
+        let Some((child, end)) = &mut self.running else {
+            if now >= self.rests_until {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", &self.command]).stdin(Stdio::null());
+                match shell.spawn() {
+                    Ok(child) => self.running = Some((child, now + GATE_MAX)),
+                    Err(e) => return Gate::Shut(format!("it cannot be run: {e}")),
+                }
+            }
+            return Gate::Hold;
+        };
+        let gate = match child.try_wait() {
+            Ok(Some(status)) => match status.code() {
+                Some(0) => Gate::Open,
+                Some(1) => Gate::Hold,
+                _ => Gate::Shut(status.to_string()),
+            },
+            Ok(None) if now < *end => return Gate::Hold,
+            _ => {
+                tell!("the gate command took more than {} s", GATE_MAX.as_secs());
+                let _ = child.kill();
+                let _ = child.wait();
+                Gate::Hold
+            }
+        };
+        self.running = None;
+        self.rests_until = now + if gate == Gate::Hold { GATE_REST } else { Duration::ZERO };
+        gate
+    }
 }
 
 pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
     let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let name = Digest::of(&random).short();
-    let mut driver = Driver { site, name, began: Instant::now(), lease: 0, is_leading: false };
+    let mut driver = Driver {
+        site,
+        name,
+        began: Instant::now(),
+        lease: 0,
+        is_leading: false,
+        gate: gate.map(GateCommand::new),
+    };
     let mut is_away = false;
     loop {
-        match driver.turn(gate) {
+        match driver.turn() {
             Ok(Turn::Assigned) => {
                 is_away = false;
                 continue;
@@ -76,7 +132,7 @@ enum Turn {
 
 impl Driver<'_> {
     /// Keeps the lease, and steps the rollout if this one drives.
-    fn turn(&mut self, gate: Option<&str>) -> Result<Turn, Fault> {
+    fn turn(&mut self) -> Result<Turn, Fault> {
         let store = &self.site.store;
         if self.lease == 0 || !store.keep_alive(self.lease)? {
             self.lease = store.grant(LEASE)?;
@@ -99,8 +155,12 @@ impl Driver<'_> {
         }
         let before = rollout.clone();
         let hosts = self.site.hosts()?;
-        let gate = gate.map_or(Gate::Open, ask_gate);
         let clock = Clock { driver: &self.name, now: self.began.elapsed().as_secs() + 1 };
+        let gate = match &mut self.gate {
+            None => Gate::Open,
+            Some(gate) if rollout.waits_for_gate(clock) => gate.ask(),
+            Some(_) => Gate::Hold,
+        };
         let orders = rollout.step(&hosts, &gate, clock);
         if rollout == before {
             return Ok(Turn::Waiting);
@@ -156,35 +216,5 @@ impl Driver<'_> {
             (false, false) if self.is_leading => Turn::Assigned,
             (false, _) => Turn::Waiting,
         })
-    }
-}
-
-/// Runs the gate command.
-fn ask_gate(command: &str) -> Gate {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", command]).stdin(Stdio::null());
-    let mut child = match shell.spawn() {
-        Ok(child) => child,
-        Err(e) => return Gate::Shut(format!("it cannot be run: {e}")),
-    };
-    let end = Instant::now() + GATE_MAX;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                return match status.code() {
-                    Some(0) => Gate::Open,
-                    Some(1) => Gate::Hold,
-                    _ => Gate::Shut(status.to_string()),
-                };
-            }
-            Ok(None) if Instant::now() < end => {
-                std::thread::park_timeout(Duration::from_millis(50))
-            }
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Gate::Hold;
-            }
-        }
     }
 }

@@ -271,8 +271,15 @@ fn summary(rollout: &Rollout) -> String {
     out
 }
 
-pub(super) fn audit(site: &Site) -> Result<i32> {
+pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {
     for (at, deed) in site.deeds()? {
+        if is_json {
+            let line = json!({
+                "format": JSON_VERSION, "at": at, "author": deed.author, "what": deed.what, "detail": deed.detail,
+            });
+            print(&format!("{line}\n"));
+            continue;
+        }
         let line = [&deed.author, &deed.what, &deed.detail].map(|text| clean(text)).join(" ");
         print(&format!("{} {line}\n", time(at)));
     }

@@ -199,6 +199,11 @@ impl Site {
         String::from_utf8(out.stderr).expect("text")
     }
 
+    pub fn gated_driver(&self, gate: &str) -> Process {
+        let mut drive = self.command(&["drive", "--gate", gate]);
+        Process(drive.stderr(Stdio::null()).spawn().expect("a driver"))
+    }
+
     pub fn driver(&self) -> Process {
         Process(self.command(&["drive"]).stderr(Stdio::null()).spawn().expect("a driver"))
     }

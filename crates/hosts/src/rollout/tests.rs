@@ -196,6 +196,24 @@ fn what_failed_before_does_not_count() {
 }
 
 #[test]
+fn the_gate_is_asked_when_a_wave_is_healthy() {
+    let mut site = Site::new(&[&[0], &[1]], &[], policy());
+    let waits =
+        |site: &Site| site.rollout.waits_for_gate(Clock { driver: site.driver, now: site.now });
+    for wave in 0..2 {
+        site.gated(0, &Gate::Hold);
+        site.fine(&[wave]);
+        site.gated(1, &Gate::Hold);
+        assert!(!waits(&site));
+        site.gated(30, &Gate::Hold);
+        assert!(waits(&site));
+        site.gated(0, &Gate::Open);
+        assert!(!waits(&site));
+    }
+    assert_eq!(site.rollout.phase, Phase::Done);
+}
+
+#[test]
 fn the_gate_holds_and_shuts() {
     let mut site = Site::new(&[&[0], &[1]], &[], policy());
     site.step(0);
