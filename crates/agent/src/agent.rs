@@ -22,7 +22,7 @@ use warren_hosts::release::{self, Release, Signed, read_keys};
 use warren_sys::tell;
 
 use crate::disk::{Disk, Kept};
-use crate::manager::Manager;
+use crate::manager::{Health, Manager};
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
@@ -77,6 +77,7 @@ struct Agent {
     is_away: bool,
     outcome: Option<(Assignment, Outcome)>,
     reported: Option<Report>,
+    health: Option<Health>,
     /// Rules in force may have containers with copies.
     has_copies: bool,
     /// Rules in force were evaluated with these facts.
@@ -205,6 +206,7 @@ impl Agent {
             is_away: false,
             outcome: None,
             reported: None,
+            health: None,
             has_copies: false,
             knows_facts: false,
             is_doubled: false,
@@ -737,18 +739,13 @@ impl Agent {
             return;
         }
         let Some((assignment, outcome)) = self.outcome.clone() else { return };
-        let health = match self.manager.health() {
-            Ok(health) => health,
-            Err(why) => {
-                let known = self.reported.as_ref();
-                let Some(known) = known else { return tell!("no report: {why}") };
-                crate::manager::Health {
-                    units: known.units,
-                    failed: known.failed,
-                    causes: known.causes.clone(),
-                }
-            }
-        };
+        match self.manager.health(self.health.as_ref()) {
+            Ok(health) => self.health = Some(health),
+            Err(why) if self.health.is_none() => return tell!("no report: {why}"),
+            // What it said last stands until it is back.
+            Err(_) => {}
+        }
+        let Some(health) = self.health.clone() else { return };
         let report = Report {
             release: assignment.release,
             back: assignment.back,

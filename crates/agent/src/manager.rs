@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
+use warren_sys::socket::connect_stream_within;
 use warren_sys::tell;
 use warren_wire::control::{
     Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals,
@@ -28,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 const BACK_LOOKED_FOR: Duration = Duration::from_millis(200);
 
+/// How long root causes are taken for those of as many failed units.
+const CAUSES_STAY: Duration = Duration::from_secs(60);
+
 /// Units of one request: one of a user without privileges has 64 KiB at most.
 const JOBS_AT_ONCE: usize = 200;
 
@@ -39,7 +43,7 @@ pub struct Manager {
 }
 
 /// How the manager is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Health {
     /// Units that are loaded.
     pub units: u32,
@@ -47,6 +51,8 @@ pub struct Health {
     pub failed: u32,
     /// Root causes.
     pub causes: Vec<Cause>,
+    /// When they were asked for.
+    asked: Instant,
 }
 
 /// What a change of rules asks for besides being put into force, as far as it is not done yet.
@@ -96,8 +102,13 @@ impl Manager {
     }
 
     fn connect(&self) -> Result<BufReader<UnixStream>, String> {
-        let wrong = |e: std::io::Error| format!("{}: {e}", self.socket.display());
-        let stream = UnixStream::connect(&self.socket).map_err(wrong)?;
+        let shown = self.socket.display();
+        let wrong = |e: std::io::Error| format!("{shown}: {e}");
+        let path = self.socket.to_str().ok_or_else(|| format!("{shown}: not UTF-8"))?;
+        // The queue of a manager that stands still may be full.
+        let stream =
+            connect_stream_within(path, BACK_WITHIN).map_err(|e| format!("{shown}: {e}"))?;
+        let stream = UnixStream::from(stream);
         stream.set_read_timeout(Some(PATIENCE)).map_err(wrong)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(wrong)?;
         Ok(BufReader::new(stream))
@@ -278,23 +289,27 @@ impl Manager {
         self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, |_| {})
     }
 
-    /// Asks how the manager is.
+    /// Asks how the manager is. Root causes of thousands of failed units are much to ask for every few seconds: those of
+    /// `before` stay for a while if no more and no fewer units have failed.
     ///
     /// # Errors
     /// It does not answer.
-    pub fn health(&self) -> Result<Health, String> {
+    pub fn health(&self, before: Option<&Health>) -> Result<Health, String> {
         let totals = self.call(&Totals::default())?;
-        let mut health = Health {
-            units: u32::try_from(totals.loaded).unwrap_or(u32::MAX),
-            failed: totals.failed,
-            causes: Vec::new(),
-        };
-        if totals.failed > 0 {
-            let why = self.call(&Why::default())?;
-            let roots = why.units.iter().filter_map(|unit| unit.path.last());
-            health.causes = causes(roots);
+        let (units, failed) = (u32::try_from(totals.loaded).unwrap_or(u32::MAX), totals.failed);
+        let known =
+            before.filter(|known| known.failed == failed && known.asked.elapsed() < CAUSES_STAY);
+        if let Some(known) = known {
+            return Ok(Health { units, ..known.clone() });
         }
-        Ok(health)
+        let causes = match failed {
+            0 => Vec::new(),
+            _ => {
+                let why = self.call(&Why::default())?;
+                causes(why.units.iter().filter_map(|unit| unit.path.last()))
+            }
+        };
+        Ok(Health { units, failed, causes, asked: Instant::now() })
     }
 }
 
