@@ -9,11 +9,7 @@ use warren_testkit::{Dice, Scratch, wait_until};
 
 #[test]
 fn a_release_reaches_all_and_a_bad_one_goes_back() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-release", 3, &[]);
-    site.wait_listed("3 hosts: 3 ok");
+    let Some(site) = Site::ready("hosts-release", 3) else { return };
     let status = site.roll_out(&[("a.conf", "one"), ("b.conf", "same")], &["--wave", "1"]);
     assert!(status.starts_with("release 1 is on all hosts"), "{status}");
     for host in &site.hosts {
@@ -118,11 +114,7 @@ fn the_command_is_the_agent_by_its_name() {
 /// The command takes longer than the lease of who drives, and another driver waits for that.
 #[test]
 fn a_slow_gate_is_asked_once_for_each_wave() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-gate", 2, &[]);
-    site.wait_listed("2 hosts: 2 ok");
+    let Some(site) = Site::ready("hosts-gate", 2) else { return };
     let asked = site.scratch.text_path("asked");
     let gate = format!("echo asked >> {asked}; sleep 17");
     let _drivers = [site.gated_driver(&gate), site.gated_driver(&gate)];
@@ -134,11 +126,7 @@ fn a_slow_gate_is_asked_once_for_each_wave() {
 
 #[test]
 fn who_drives_may_be_killed() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-drivers", 4, &[]);
-    site.wait_listed("4 hosts: 4 ok");
+    let Some(site) = Site::ready("hosts-drivers", 4) else { return };
     let revision = site.push(&[("a.conf", "one")]);
     site.release(&revision, &["--wave", "1", "--wave", "1", "--wave", "1", "--soak", "1"]);
     let mut drivers = vec![site.driver(), site.driver()];
@@ -163,11 +151,7 @@ fn who_drives_may_be_killed() {
 
 #[test]
 fn who_drives_goes_on_after_what_it_did_not_understand() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-rubbish", 2, &[]);
-    site.wait_listed("2 hosts: 2 ok");
+    let Some(site) = Site::ready("hosts-rubbish", 2) else { return };
     let driver = site.driver();
     // `/warren/v1/driver`, `/warren/v1/rollout`
     let (driven, rollout) = ("L3dhcnJlbi92MS9kcml2ZXI=", "L3dhcnJlbi92MS9yb2xsb3V0");
@@ -202,11 +186,7 @@ fn who_drives_goes_on_after_what_it_did_not_understand() {
 
 #[test]
 fn an_agent_that_is_killed_restarts_nothing_twice() {
-    if !has_etcd() {
-        return;
-    }
-    let mut site = Site::new("hosts-killed", 1, &[]);
-    site.wait_listed("1 host: 1 ok");
+    let Some(mut site) = Site::ready("hosts-killed", 1) else { return };
     let mut dice = Dice(warren_testkit::seed());
     let rules = |round: usize| -> Vec<(String, String)> {
         (0..6).map(|n| (format!("u{n}.conf"), format!("{round}"))).collect()
@@ -255,11 +235,7 @@ fn an_agent_that_is_killed_restarts_nothing_twice() {
 /// for, of the reload, of jobs.
 #[test]
 fn a_manager_that_is_away_for_a_moment_loses_no_restart() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-manager", 1, &[]);
-    site.wait_listed("1 host: 1 ok");
+    let Some(site) = Site::ready("hosts-manager", 1) else { return };
     let names = ["a.conf", "b.conf", "c.conf"];
     let rules = |text: &'static str| names.map(|name| (name, text));
     site.roll_out(&rules("0"), &[]);
@@ -277,11 +253,7 @@ fn a_manager_that_is_away_for_a_moment_loses_no_restart() {
 
 #[test]
 fn a_host_that_is_long_at_work_is_not_away() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-slow", 1, &[]);
-    site.wait_listed("1 host: 1 ok");
+    let Some(site) = Site::ready("hosts-slow", 1) else { return };
     let names = ["a.conf", "b.conf", "c.conf", "d.conf"];
     site.roll_out(&names.map(|name| (name, "0")), &[]);
     // `/warren/v1/hosts/h1`: another one was created if the lease was over in between.
@@ -302,11 +274,7 @@ fn a_host_that_is_long_at_work_is_not_away() {
 
 #[test]
 fn nothing_happens_because_the_store_is_away() {
-    if !has_etcd() {
-        return;
-    }
-    let mut site = Site::new("hosts-away", 2, &[]);
-    site.wait_listed("2 hosts: 2 ok");
+    let Some(mut site) = Site::ready("hosts-away", 2) else { return };
     site.roll_out(&[("a.conf", "one")], &[]);
     let etcd = site.etcd.as_ref().expect("it runs");
     etcd.signal("STOP");
@@ -334,11 +302,7 @@ fn nothing_happens_because_the_store_is_away() {
 
 #[test]
 fn a_store_that_was_restored_is_told_and_not_followed() {
-    if !has_etcd() {
-        return;
-    }
-    let mut site = Site::new("hosts-restored", 2, &[]);
-    site.wait_listed("2 hosts: 2 ok");
+    let Some(mut site) = Site::ready("hosts-restored", 2) else { return };
     site.roll_out(&[("a.conf", "one")], &[]);
     site.stop_etcd();
     let (data, backup) = (site.scratch.path("etcd"), site.scratch.path("backup"));
@@ -429,11 +393,7 @@ fn a_full_store_and_one_that_was_compacted_are_lived_with() {
 
 #[test]
 fn a_machine_that_was_copied_follows_nothing() {
-    if !has_etcd() {
-        return;
-    }
-    let mut site = Site::new("hosts-copied", 1, &[]);
-    site.wait_listed("1 host: 1 ok");
+    let Some(mut site) = Site::ready("hosts-copied", 1) else { return };
     site.roll_out(&[("a.conf", "one")], &[]);
     // The copy has the same name and the same state, and a manager of its own.
     let state = site.scratch.path("h1.state");
@@ -463,11 +423,7 @@ fn a_machine_that_was_copied_follows_nothing() {
 
 #[test]
 fn keys_and_damage_are_told_by_name() {
-    if !has_etcd() {
-        return;
-    }
-    let site = Site::new("hosts-keys", 1, &[]);
-    site.wait_listed("1 host: 1 ok");
+    let Some(site) = Site::ready("hosts-keys", 1) else { return };
     site.roll_out(&[("a.conf", "one")], &[]);
     // A key that is not, or no longer, trusted.
     let trusted = std::fs::read_to_string(site.scratch.path("trusted-keys")).expect("keys");
@@ -490,11 +446,7 @@ fn keys_and_damage_are_told_by_name() {
 
 #[test]
 fn copies_move_when_a_host_is_lost_and_only_then() {
-    if !has_etcd() {
-        return;
-    }
-    let mut site = Site::new("hosts-copies", 3, &[]);
-    site.wait_listed("3 hosts: 3 ok");
+    let Some(mut site) = Site::ready("hosts-copies", 3) else { return };
     let rules = "object Container \"shop\" {\n  replicas = 6\n}\n";
     site.roll_out(&[("shop.conf", rules)], &[]);
     let held = |site: &Site, host: &str| -> Vec<u32> {

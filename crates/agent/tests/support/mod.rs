@@ -86,6 +86,16 @@ impl Site {
         site
     }
 
+    /// A site whose hosts are listed as they should be; none where etcd is not installed.
+    pub fn ready(name: &str, hosts: usize) -> Option<Site> {
+        if !has_etcd() {
+            return None;
+        }
+        let site = Site::new(name, hosts, &[]);
+        site.wait_listed(&format!(": {hosts} ok"));
+        Some(site)
+    }
+
     /// A site without hosts.
     pub fn with(
         scratch: Scratch,
