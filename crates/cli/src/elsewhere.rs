@@ -41,7 +41,7 @@ pub fn on(host: &str, words: impl Iterator<Item = OsString>) -> Result<i32> {
         ssh.args(["-p", port]);
     }
     ssh.args(["--", place, "warren"]);
-    ssh.args(without_host(words).iter().map(|word| quoted(word)));
+    ssh.args(without_host(words)?.iter().map(|word| quoted(word)));
     Err(ssh.exec()).context("ssh")
 }
 
@@ -59,25 +59,28 @@ fn place(host: &str) -> Result<(&str, Option<&str>)> {
     Ok((bare, port))
 }
 
-/// The words of a command line without `-H HOST`.
-fn without_host(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut out = Vec::new();
+/// The words of a command line without `-H HOST`. One that stays in them would have the other host connect to itself for
+/// ever: `-qH HOST` is refused.
+fn without_host(words: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
+    let (mut out, mut is_found) = (Vec::new(), false);
     let mut words = words;
     while let Some(word) = words.next() {
         match word.as_bytes() {
             b"--" => {
                 out.push(word);
                 out.extend(words);
-                return out;
+                break;
             }
             b"-H" | b"--host" => {
+                is_found = true;
                 words.next();
             }
-            bytes if bytes.starts_with(b"-H") || bytes.starts_with(b"--host=") => {}
+            bytes if bytes.starts_with(b"-H") || bytes.starts_with(b"--host=") => is_found = true,
             _ => out.push(word),
         }
     }
-    out
+    ensure!(is_found, "give -H HOST by itself, not together with another option");
+    Ok(out)
 }
 
 /// A word as a shell takes it for one.
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn the_same_command_is_run_there() {
         let there = |words: &str| {
-            let words = without_host(words.split(' ').map(OsString::from));
+            let words = without_host(words.split(' ').map(OsString::from)).expect("a host");
             words
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
@@ -130,6 +133,9 @@ mod tests {
         assert_eq!(there("-H a status -n 5"), "status -n 5");
         assert_eq!(there("status --host a x.service"), "status x.service");
         assert_eq!(there("--host=a -Hb logs -- -H c"), "logs -- -H c");
+        for words in ["-qH a status", "logs -- -H c"] {
+            assert!(without_host(words.split(' ').map(OsString::from)).is_err(), "{words}");
+        }
     }
 
     #[test]
