@@ -40,11 +40,21 @@ wait_for() {
 }
 
 title "A store, and $hosts machines that each run an agent"
-port=$((20000 + $$ % 20000))
-store=http://127.0.0.1:$port
-"$etcd" --name tour --data-dir "$site/etcd" --listen-client-urls "$store" --advertise-client-urls "$store" \
-    --listen-peer-urls "http://127.0.0.1:0" >"$site/etcd.log" 2>&1 &
-pids="$pids $!"
+# Below the ports that the kernel hands out; another one where somebody listens already.
+port=$((10000 + $$ % 20000))
+while :; do
+    store=http://127.0.0.1:$port
+    "$etcd" --name tour --data-dir "$site/etcd" --listen-client-urls "$store" --advertise-client-urls "$store" \
+        --listen-peer-urls "http://127.0.0.1:0" >"$site/etcd.log" 2>&1 &
+    store_pid=$!
+    until grep -q 'ready to serve client requests' "$site/etcd.log" || ! kill -0 "$store_pid" 2>/dev/null; do
+        sleep 0.1
+    done
+    kill -0 "$store_pid" 2>/dev/null && break
+    grep -q 'address already in use' "$site/etcd.log" || { cat "$site/etcd.log" >&2; exit 1; }
+    port=$((port + 1))
+done
+pids="$pids $store_pid"
 printf '[Hosts]\nEndpoints=%s\n' "$store" >"$site/hosts.conf"
 "$programs/warren-hosts" --config "$site/hosts.conf" keygen "$site/key" >"$site/trusted-keys"
 for n in $(seq "$hosts"); do

@@ -3,7 +3,7 @@
 mod prometheus;
 
 use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prometheus::of_prometheus;
-use warren_testkit::{Scratch, wait_for, wait_until};
+use warren_testkit::{Scratch, free_address, wait_for, wait_until};
 use warren_wire::call::Received;
 use warren_wire::control::{
     Histogram, LogCounts, Method, MetricsAnswer, REQUEST_BYTES_MAX, TimerRow, UnitCount,
@@ -87,10 +87,7 @@ impl Exporter {
     /// On a port and a Unix socket of its own.
     fn start(name: &str, arguments: &[&str]) -> Exporter {
         let scratch = Scratch::new(name);
-        // The kernel gives a port that nobody has; it is free again at once.
-        let free = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = free.local_addr().expect("bound");
-        drop(free);
+        let address = free_address();
         let child = Command::new(env!("CARGO_BIN_EXE_warren-exporter"))
             .args(["--listen", &address.to_string(), "--listen", &scratch.text_path("metrics")])
             .args([
@@ -281,9 +278,7 @@ fn prometheus_scrapes_it() {
         exporter.address
     );
     let config = scratch.write("prometheus.yml", &config);
-    let free = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let address = free.local_addr().expect("bound");
-    drop(free);
+    let address = free_address();
     let server = Command::new(prometheus)
         .args([
             format!("--config.file={config}"),

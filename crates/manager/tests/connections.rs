@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use lab::recordings::live;
 use lab::{Machine, PATIENCE, until};
 use serde_json::json;
+use warren_testkit::free_address;
 use warren_trace::analysis::Analysis;
 use warren_trace::words::Work;
 
@@ -255,8 +256,7 @@ fn echoed(stream: &mut TcpStream) -> Option<String> {
 
 #[test]
 fn one_source_has_so_many_connections() {
-    let free = std::net::TcpListener::bind("[::]:0").and_then(|l| l.local_addr());
-    let port = free.expect("a port").port();
+    let port = free_address().port();
     let socket = format!("[Socket]\nListenStream={port}\nAccept=yes\nMaxConnectionsPerSource=1");
     let service = "[Service]\nExecStart=/bin/cat\nStandardInput=socket";
     let units = [("per.socket", &*socket), ("per@.service", service)];
@@ -303,14 +303,11 @@ fn of_many_connections_at_once_no_more_than_the_limit_are_served() {
 /// Process 1 has closed what it kept of the sockets before they are bound again.
 #[test]
 fn an_address_is_free_when_its_socket_comes_up_again() {
-    let addresses: Vec<_> = (0..3)
-        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()))
-        .collect();
     let mut socket =
         "[Unit]\nStartLimitIntervalSec=0\n[Socket]\nAccept=yes\nListenStream=@warren-test-again"
             .to_owned();
-    for address in addresses {
-        socket += &format!("\nListenStream={}", address.expect("a port"));
+    for _ in 0..3 {
+        socket += &format!("\nListenStream={}", free_address());
     }
     let units = [("again.socket", &*socket), ("again@.service", "[Service]\nExecStart=@P stay")];
     let Some(m) = Machine::start("again", &units) else { return };

@@ -3,11 +3,10 @@
 
 pub mod recorder;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use warren_testkit::{Scratch, wait_until};
+use warren_testkit::{Scratch, free_address, wait_until};
 
 use recorder::Recorder;
 
@@ -50,11 +49,6 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// A site: a store, hosts, an operator.
@@ -103,7 +97,7 @@ impl Site {
         etcd_words: Vec<String>,
         more_settings: String,
     ) -> Site {
-        let url = format!("{scheme}://127.0.0.1:{}", free_port());
+        let url = format!("{scheme}://{}", free_address());
         let mut site = Site {
             scratch,
             url,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use warren_cli::output::span_us;
-use warren_testkit::Scratch;
+use warren_testkit::{Scratch, free_address};
 
 use super::write;
 use crate::command::{output, root};
@@ -99,9 +99,7 @@ struct Site {
 impl Site {
     fn new() -> Result<Site> {
         let scratch = Scratch::new("bench-hosts");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        let url = format!("http://{}", listener.local_addr()?);
-        drop(listener);
+        let url = format!("http://{}", free_address());
         let mut command = Command::new(etcd());
         command.args(["--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", &url]);
         command.args(["--advertise-client-urls", &url, "--data-dir", &scratch.text_path("etcd")]);
