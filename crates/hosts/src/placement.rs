@@ -154,30 +154,44 @@ pub fn settled(
 
 /// How full hosts are while free copies are shared out.
 struct Free<'a> {
-    places: &'a BTreeMap<HostId, Place>,
-    held: BTreeMap<(String, u32), HostId>,
-    load: BTreeMap<HostId, u32>,
+    /// Hosts in the order of their names.
+    hosts: Vec<Room<'a>>,
+    /// Copies that somebody holds, with the host's place in `hosts` if it is there.
+    held: BTreeMap<&'a str, BTreeMap<u32, Option<usize>>>,
+}
+
+/// A host that may have room.
+struct Room<'a> {
+    id: &'a HostId,
+    place: &'a Place,
+    /// Copies that it holds.
+    load: u32,
+    /// A number of its own.
+    number: u64,
 }
 
 impl<'a> Free<'a> {
     fn new(
-        apps: &[Replicated],
+        apps: &'a [Replicated],
         places: &'a BTreeMap<HostId, Place>,
         holders: &BTreeMap<(&str, u32), &HostId>,
     ) -> Free<'a> {
-        let names: BTreeSet<&str> = apps.iter().map(|app| &*app.name).collect();
-        let mut free = Free { places, held: BTreeMap::new(), load: BTreeMap::new() };
+        let room = |(id, place): (&'a HostId, &'a Place)| {
+            let number = Digest::of(id.as_str().as_bytes()).number();
+            Room { id, place, load: 0, number }
+        };
+        let mut hosts: Vec<Room<'a>> = places.iter().map(room).collect();
+        let mut held: BTreeMap<&str, BTreeMap<u32, Option<usize>>> =
+            apps.iter().map(|app| (&*app.name, BTreeMap::new())).collect();
         for ((app, slot), host) in holders {
-            if names.contains(app) {
-                free.hold(app, *slot, host);
+            let Some(slots) = held.get_mut::<str>(app) else { continue };
+            let at = hosts.binary_search_by(|room| room.id.cmp(host)).ok();
+            slots.insert(*slot, at);
+            if let Some(at) = at {
+                hosts[at].load += 1;
             }
         }
-        free
-    }
-
-    fn hold(&mut self, app: &str, slot: u32, host: &HostId) {
-        self.held.insert((app.to_owned(), slot), host.clone());
-        *self.load.entry(host.clone()).or_default() += 1;
+        Free { hosts, held }
     }
 
     /// Shares all free copies out: each to the emptiest value of the label, there to the host with the fewest copies of
@@ -187,14 +201,13 @@ impl<'a> Free<'a> {
         let mut apps: Vec<&Replicated> = apps.iter().collect();
         apps.sort_by(|a, b| a.name.cmp(&b.name));
         for app in apps {
-            let mut counts = Counts::new(app, &self);
-            for slot in 0..app.replicas {
-                if self.held.contains_key(&(app.name.clone(), slot)) {
-                    continue;
-                }
-                let Some(host) = counts.choose(app, slot, &self) else { break };
-                counts.add(app, &host, self.places);
-                self.hold(&app.name, slot, &host);
+            let held = self.held.remove(&*app.name).unwrap_or_default();
+            let mut counts = Counts::new(app, &self.hosts, &held);
+            for slot in (0..app.replicas).filter(|slot| !held.contains_key(slot)) {
+                let Some(at) = counts.choose(slot, &self.hosts) else { break };
+                counts.add(at);
+                self.hosts[at].load += 1;
+                let host = self.hosts[at].id.clone();
                 out.entry(host).or_default().push((app.name.clone(), slot));
             }
         }
@@ -204,40 +217,56 @@ impl<'a> Free<'a> {
 
 /// Copies of one container, by host and by value of the label.
 struct Counts {
-    hosts: BTreeMap<HostId, u32>,
-    domains: BTreeMap<Option<String>, u32>,
-}
-
-fn domain(app: &Replicated, place: &Place) -> Option<String> {
-    app.spread.as_ref().and_then(|label| place.labels.get(label)).cloned()
+    /// A number of the container's own.
+    number: u64,
+    /// Copies on each host.
+    hosts: Vec<u32>,
+    /// Which value of the label each host has.
+    domains: Vec<usize>,
+    /// Copies by value of the label.
+    in_domains: Vec<u32>,
 }
 
 impl Counts {
-    fn new(app: &Replicated, free: &Free<'_>) -> Counts {
-        let mut counts = Counts { hosts: BTreeMap::new(), domains: BTreeMap::new() };
-        let of_app = free.held.range((app.name.clone(), 0)..=(app.name.clone(), u32::MAX));
-        of_app.for_each(|(_, host)| counts.add(app, host, free.places));
+    fn new(app: &Replicated, hosts: &[Room<'_>], held: &BTreeMap<u32, Option<usize>>) -> Counts {
+        let value = |room: &Room<'_>| {
+            app.spread.as_ref().and_then(|label| room.place.labels.get(label)).cloned()
+        };
+        let values: Vec<Option<String>> = hosts.iter().map(value).collect();
+        let mut known: Vec<&Option<String>> = values.iter().collect();
+        known.sort_unstable();
+        known.dedup();
+        let domains = values.iter().map(|v| known.binary_search(&v).unwrap_or_default()).collect();
+        let mut counts = Counts {
+            number: Digest::of(app.name.as_bytes()).number(),
+            hosts: vec![0; hosts.len()],
+            domains,
+            in_domains: vec![0; known.len()],
+        };
+        held.values().flatten().for_each(|at| counts.add(*at));
         counts
     }
 
-    fn add(&mut self, app: &Replicated, host: &HostId, places: &BTreeMap<HostId, Place>) {
-        *self.hosts.entry(host.clone()).or_default() += 1;
-        let domain = places.get(host).and_then(|place| domain(app, place));
-        *self.domains.entry(domain).or_default() += 1;
+    fn add(&mut self, at: usize) {
+        self.hosts[at] += 1;
+        self.in_domains[self.domains[at]] += 1;
     }
 
-    fn choose(&self, app: &Replicated, slot: u32, free: &Free<'_>) -> Option<HostId> {
-        let has_room = |(id, place): &(&HostId, &Place)| {
-            free.load.get(*id).copied().unwrap_or_default() < place.capacity
+    fn choose(&self, slot: u32, hosts: &[Room<'_>]) -> Option<usize> {
+        let copy = mixed(self.number ^ u64::from(slot));
+        let has_room = |(_, room): &(usize, &Room<'_>)| room.load < room.place.capacity;
+        let rank = |(at, room): &(usize, &Room<'_>)| {
+            (self.in_domains[self.domains[*at]], self.hosts[*at], mixed(copy ^ room.number))
         };
-        let rank = |(id, place): &(&HostId, &Place)| {
-            let in_domain = self.domains.get(&domain(app, place)).copied().unwrap_or_default();
-            let here = self.hosts.get(*id).copied().unwrap_or_default();
-            let parts = [app.name.as_bytes(), &slot.to_le_bytes(), id.as_str().as_bytes()];
-            (in_domain, here, Digest::of_parts(parts).number())
-        };
-        free.places.iter().filter(has_room).min_by_key(rank).map(|(id, _)| id.clone())
+        hosts.iter().enumerate().filter(has_room).min_by_key(rank).map(|(at, _)| at)
     }
+}
+
+/// Another number for each number, without a pattern that can be seen: the last step of splitmix64.
+fn mixed(number: u64) -> u64 {
+    let x = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 #[cfg(test)]
@@ -298,6 +327,23 @@ mod tests {
         assert_eq!(racks, [13, 13, 14]);
         let most = places.keys().map(|id| claims.iter().filter(|c| c.host == *id).count()).max();
         assert!(most <= Some(4), "{most:?}");
+    }
+
+    #[test]
+    fn thousands_of_copies_are_spread_evenly() {
+        let places = places(1_000, 20, 12);
+        let apps = [app("shop", 7_000), Replicated { spread: None, ..app("blog", 3_000) }];
+        let all = settled(&apps, &places, &[]);
+        let count = |name: &str, id: &HostId| {
+            all.get(id).and_then(|copies| copies.get(name)).map_or(0, Vec::len)
+        };
+        let mut racks = BTreeMap::new();
+        for (id, place) in &places {
+            assert_eq!(count("blog", id), 3, "{id}");
+            *racks.entry(&place.labels["rack"]).or_insert(0) += count("shop", id);
+        }
+        assert!(racks.values().all(|copies| *copies == 350), "{racks:?}");
+        assert_eq!(all.values().flat_map(BTreeMap::values).map(Vec::len).sum::<usize>(), 10_000);
     }
 
     #[test]

@@ -217,14 +217,19 @@ impl Rollout {
             return self.fail(format!("the gate said no: {why}"));
         }
         let counted = self.sick.keys().filter(|id| !self.forgiven.contains(*id)).count();
-        if counted > self.policy.failures_max as usize {
+        let is_stuck = self.is_stuck(hosts);
+        if counted > self.policy.failures_max as usize || is_stuck {
             let first = self.sick.iter().find(|(id, _)| !self.forgiven.contains(*id));
             let first = first.map(|(id, why)| format!("{id}: {why}")).unwrap_or_default();
             let others = match counted {
                 1 => String::new(),
                 n => format!(" (and {} more)", n - 1),
             };
-            return self.fail(first + &others);
+            let stuck = match is_stuck && counted <= self.policy.failures_max as usize {
+                true => ": as many hosts of the wave are sick as may be unavailable",
+                false => "",
+            };
+            return self.fail(first + &others + stuck);
         }
         let Some(wave) = self.waves.get(self.wave).cloned() else {
             self.phase = Phase::Done;
@@ -257,6 +262,21 @@ impl Rollout {
             }
             Some(_) => self.absent.contains(id),
         })
+    }
+
+    /// Hosts of the wave are left, and sick ones alone are as many as may be unavailable: to wait would be for ever.
+    fn is_stuck(&self, hosts: &BTreeMap<HostId, Host>) -> bool {
+        let Some(wave) = self.waves.get(self.wave) else { return false };
+        let counts = |id: &&HostId| {
+            self.sick.contains_key(*id)
+                && !self.forgiven.contains(*id)
+                && !self.absent.contains(*id)
+        };
+        let is_left = |id: &HostId| {
+            !self.progress.contains_key(id) && !self.absent.contains(id) && is_there(hosts, id)
+        };
+        let limit = self.policy.max_unavailable as usize;
+        limit > 0 && wave.iter().filter(counts).count() >= limit && wave.iter().any(is_left)
     }
 
     fn fail(&mut self, reason: String) -> Vec<(HostId, Assignment)> {
@@ -352,9 +372,10 @@ impl Rollout {
             }
             None => is_there(id),
         };
-        // On the way back a sick host is not one that anybody would miss.
-        let counts =
-            |id: &&HostId| !(self.absent.contains(*id) || back && self.sick.contains_key(*id));
+        // On the way back a sick host is not one that anybody would miss; nor is one that an operator has seen.
+        let is_borne =
+            |id: &HostId| self.sick.contains_key(id) && (back || self.forgiven.contains(id));
+        let counts = |id: &&HostId| !self.absent.contains(*id) && !is_borne(id);
         let unavailable = wave.iter().filter(counts).filter(|id| !is_available(id)).count();
         let limit = match self.policy.max_unavailable {
             0 => usize::MAX,

@@ -3,11 +3,12 @@
 //!
 //! What must hold is checked after every event and is named in [`World::check`] and [`World::check_step`]; at the end
 //! faults stop, and everything has to come to rest. `WARREN_SEED` makes the dice fall the same again, `WARREN_EVENTS`
-//! says how many there are (default 20,000).
+//! says how many there are (default 20,000), `WARREN_HOSTS` of how many hosts (default 12).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use imbl::OrdMap;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
 use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
@@ -19,6 +20,7 @@ use warren_hosts::rollout::{Clock, Gate, Phase, Rollout};
 use warren_hosts::waves::{Step, waves};
 use warren_testkit::{Dice, seed, variable};
 
+/// Of a site on which all that is wrong is soon seen. What is said of a number of hosts is said of so many.
 const HOSTS: usize = 12;
 const DRIVERS: usize = 2;
 
@@ -35,15 +37,15 @@ const TAKES_NOTHING_FOR: u64 = 15;
 #[derive(Clone, Default)]
 struct State {
     revision: u64,
-    registrations: BTreeMap<HostId, Registration>,
-    reports: BTreeMap<HostId, Report>,
-    assigned: BTreeMap<HostId, Assignment>,
+    registrations: OrdMap<HostId, Registration>,
+    reports: OrdMap<HostId, Report>,
+    assigned: OrdMap<HostId, Assignment>,
     current: Option<Assignment>,
-    releases: BTreeMap<u64, Vec<u8>>,
-    rollout: Option<(u64, Rollout)>,
-    claims: Vec<Claim>,
+    releases: OrdMap<u64, Vec<u8>>,
+    rollout: Option<(u64, Arc<Rollout>)>,
+    claims: Arc<Vec<Claim>>,
     /// Until when a host's lease lives.
-    leases: BTreeMap<HostId, u64>,
+    leases: OrdMap<HostId, u64>,
 }
 
 impl State {
@@ -56,6 +58,10 @@ impl State {
             double: None,
         };
         ids.map(|id| (id.clone(), host(id))).collect()
+    }
+
+    fn holds(&self, host: &HostId, app: &str, slot: u32) -> bool {
+        self.claims.iter().any(|c| (&c.host, &*c.app, c.slot) == (host, app, slot))
     }
 }
 
@@ -76,13 +82,15 @@ struct Node {
 
 struct World {
     dice: Dice,
+    /// The time in seconds, and what of the next one is over, in µs.
     now: u64,
+    part: u64,
     /// All states of the store; the last is what it is.
     history: Vec<Arc<State>>,
     backup: Arc<State>,
     nodes: Vec<Node>,
     /// What each driver has read and not yet written.
-    drivers: Vec<Option<(u64, Rollout)>>,
+    drivers: Vec<Option<(u64, Arc<Rollout>)>>,
     /// How often each driver was started: each life has a clock of its own.
     lives: Vec<u64>,
     /// Which of them drives, in which of its lives, and until when.
@@ -96,6 +104,9 @@ struct World {
     bad: BTreeSet<Digest>,
     made: u64,
     apps: Vec<Replicated>,
+    /// Who runs what.
+    runs: BTreeMap<(String, u32), BTreeSet<usize>>,
+    turns: usize,
     wrong: Vec<String>,
     restored: usize,
     finished: usize,
@@ -121,10 +132,16 @@ fn labels(n: usize) -> BTreeMap<String, String> {
     BTreeMap::from([("rack".to_owned(), format!("r{}", n % 3))])
 }
 
+/// A rollout without its thousand hosts.
+fn brief(rollout: &Rollout) -> String {
+    let Rollout { release, phase, reason, wave, sick, policy, .. } = rollout;
+    format!("{release} {phase:?} {reason:?} wave {wave}, {} sick, {policy:?}", sick.len())
+}
+
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, hosts: usize) -> World {
         let node = |n: usize| Node {
-            id: format!("h{n:02}").parse().expect("a name"),
+            id: format!("h{n:04}").parse().expect("a name"),
             is_up: true,
             is_cut_off: false,
             memory: Memory::default(),
@@ -141,9 +158,10 @@ impl World {
         World {
             dice: Dice(seed),
             now: 1_000_000,
+            part: 0,
             history: vec![Arc::default()],
             backup: Arc::default(),
-            nodes: (0..HOSTS).map(node).collect(),
+            nodes: (0..hosts).map(node).collect(),
             drivers: vec![None; DRIVERS],
             lives: vec![0; DRIVERS],
             leader: None,
@@ -152,7 +170,12 @@ impl World {
             released: BTreeSet::new(),
             bad: BTreeSet::new(),
             made: 0,
-            apps: vec![app("shop", 9, Some("rack")), app("blog", 3, None)],
+            apps: vec![
+                app("shop", (hosts * 9 / HOSTS) as u32, Some("rack")),
+                app("blog", (hosts * 3 / HOSTS) as u32, None),
+            ],
+            runs: BTreeMap::new(),
+            turns: 0,
             wrong: Vec::new(),
             restored: 0,
             finished: 0,
@@ -182,9 +205,13 @@ impl World {
             self.state().leases.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
         if !over.is_empty() {
             self.write(|state| {
-                state.leases.retain(|id, _| !over.contains(id));
-                state.registrations.retain(|id, _| !over.contains(id));
-                state.claims.retain(|claim| !over.contains(&claim.host));
+                for id in &over {
+                    state.leases.remove(id);
+                    state.registrations.remove(id);
+                }
+                if state.claims.iter().any(|claim| over.contains(&claim.host)) {
+                    Arc::make_mut(&mut state.claims).retain(|claim| !over.contains(&claim.host));
+                }
             });
         }
     }
@@ -204,7 +231,9 @@ impl World {
         let registration = Registration { facts, instance: Digest::of(id.as_str().as_bytes()) };
         self.write(|state| {
             state.leases.insert(id.clone(), now + LEASE);
-            state.registrations.insert(id.clone(), registration);
+            if state.registrations.get(&id) != Some(&registration) {
+                state.registrations.insert(id.clone(), registration);
+            }
         });
         if first {
             // What it runs may run elsewhere by now; it goes on until it sees that it does.
@@ -317,18 +346,25 @@ impl World {
             self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody holds"));
         }
         self.nodes[n].adopted = new.difference(&held).cloned().collect();
-        self.nodes[n].runs = new;
+        let old = std::mem::replace(&mut self.nodes[n].runs, new.clone());
+        for copy in old.difference(&new) {
+            self.runs.entry(copy.clone()).or_default().remove(&n);
+        }
+        for copy in new.difference(&old) {
+            self.runs.entry(copy.clone()).or_default().insert(n);
+        }
         for (app, slot) in moves.give_up {
             self.write(|state| {
-                state.claims.retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot))
+                Arc::make_mut(&mut state.claims)
+                    .retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot))
             });
         }
         for (app, slot) in moves.claim {
-            let has = |c: &Claim| (&c.host, &c.app, c.slot) == (&id, &app, slot);
-            if !self.state().claims.iter().any(has) {
+            if !self.state().holds(&id, &app, slot) {
                 self.write(|state| {
                     let (created, host) = (state.revision, id.clone());
-                    state.claims.push(Claim { app, slot, created, host });
+                    let claim = Claim { app, slot, created, host };
+                    Arc::make_mut(&mut state.claims).push(claim);
                 });
             }
         }
@@ -349,9 +385,11 @@ impl World {
         match self.drivers[n].take() {
             None => self.drivers[n] = state.rollout.clone(),
             // It dies, and another one is there in its place.
-            Some(_) if self.dice.roll(10) == 0 => self.lives[n] += self.dice.roll(3),
-            Some((version, mut rollout)) => {
-                let before = rollout.clone();
+            Some(_) if self.dice.roll(10 * self.nodes.len() as u64 / HOSTS as u64) == 0 => {
+                self.lives[n] += self.dice.roll(3);
+            }
+            Some((version, before)) => {
+                let mut rollout = Rollout::clone(&before);
                 let hosts = state.hosts();
                 // Clocks are hours apart.
                 let name = format!("d{n}-{}", self.lives[n]);
@@ -372,7 +410,7 @@ impl World {
                         state.current = Some(Assignment { release: rollout.release, back: false });
                     }
                     state.assigned.extend(orders);
-                    state.rollout = Some((version + 1, rollout));
+                    state.rollout = Some((version + 1, Arc::new(rollout)));
                 });
             }
         }
@@ -396,7 +434,7 @@ impl World {
                 && (before.phase != Phase::Forward
                     || after.sick.len() > after.policy.failures_max as usize)
             {
-                self.wrong.push(format!("stopped: {id} is assigned forward: {before:?}"));
+                self.wrong.push(format!("stopped: {id} is assigned forward: {}", brief(before)));
             }
             if !after.waves[before.wave].contains(id) {
                 self.wrong.push(format!("waves: {id} is not of wave {}", before.wave));
@@ -414,7 +452,8 @@ impl World {
         let (unavailable, limit) = (unavailable.count(), after.policy.max_unavailable as usize);
         let takes = orders.iter().filter(|(id, _)| is_there(id) && counted(&id)).count();
         if limit > 0 && takes > 0 && unavailable > limit {
-            self.wrong.push(format!("limit: {unavailable} of {limit} are unavailable: {after:?}"));
+            self.wrong
+                .push(format!("limit: {unavailable} of {limit} are unavailable: {}", brief(after)));
         }
     }
 
@@ -457,7 +496,7 @@ impl World {
             return;
         }
         let followed = self.nodes.iter().map(|node| node.memory.highest).max().unwrap_or_default();
-        let known = state.releases.keys().next_back().copied().unwrap_or_default();
+        let known = state.releases.get_max().map(|(number, _)| *number).unwrap_or_default();
         let number = followed.max(known) + 1;
         self.made += 1;
         let revision = Digest::of(&self.made.to_le_bytes());
@@ -470,9 +509,11 @@ impl World {
         });
         let policy = Policy {
             steps: vec![Step::Hosts(1), Step::Each("rack".into())],
-            max_unavailable: self.dice.roll(3) as u32,
+            max_unavailable: (self.dice.roll(3) as usize * self.nodes.len() / HOSTS) as u32,
             soak: 30,
             patience: 200,
+            // Of thousands some are always away.
+            failures_max: (self.nodes.len() / HOSTS / 2) as u32 * self.dice.roll(8) as u32,
             ..Policy::default()
         };
         let release =
@@ -480,27 +521,28 @@ impl World {
         self.released.insert((number, revision, previous));
         let hosts = state.hosts();
         let labels = |n: usize| (self.nodes[n].id.clone(), labels(n));
-        let waves = waves(&(0..HOSTS).map(labels).collect(), &policy.steps);
+        let waves = waves(&(0..self.nodes.len()).map(labels).collect(), &policy.steps);
         let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
         let version = state.rollout.as_ref().map_or(0, |(version, _)| version + 1_000);
         self.write(|state| {
             state.releases.insert(number, sign(&release, b"ours", b"ours"));
-            state.rollout = Some((version, rollout));
+            state.rollout = Some((version, Arc::new(rollout)));
         });
     }
 
-    fn trouble(&mut self) {
-        let n = self.dice.roll(HOSTS as u64) as usize;
+    /// Something goes wrong, with one host most often: which.
+    fn trouble(&mut self) -> usize {
+        let n = self.any_host();
         match self.dice.roll(12) {
             0..=3 => self.nodes[n].is_up = !self.nodes[n].is_up,
             4..=6 => self.nodes[n].is_cut_off = !self.nodes[n].is_cut_off,
             7 => self.backup = self.state(),
-            8 if self.dice.roll(4) == 0 => {
+            8 if self.dice.roll((4 * self.nodes.len() / HOSTS) as u64) == 0 => {
                 // Leases go on from where they were; revisions count on from there, too.
                 self.restored += 1;
                 let mut state = State::clone(&self.backup);
                 let now = self.now;
-                state.leases.values_mut().for_each(|until| *until = now + LEASE);
+                state.leases = state.leases.keys().map(|id| (id.clone(), now + LEASE)).collect();
                 self.history = vec![Arc::new(state)];
                 for node in &mut self.nodes {
                     node.seen = 0;
@@ -534,43 +576,61 @@ impl World {
             }
             _ => {}
         }
+        n
+    }
+
+    fn any_host(&mut self) -> usize {
+        self.dice.roll(self.nodes.len() as u64) as usize
     }
 
     /// - `once`: no copy runs on two hosts whose leases hold, and have held in the same store since they looked last.
-    fn check(&mut self) {
+    ///
+    /// Looked at are the copies of one host: those of the others are as they were.
+    fn check(&mut self, n: usize) {
         let state = self.state();
-        let mut running: BTreeMap<&(String, u32), Vec<&HostId>> = BTreeMap::new();
-        for node in self.nodes.iter().filter(|node| node.is_up) {
-            let holds = |(app, slot): &&(String, u32)| {
-                state.claims.iter().any(|c| (&c.host, &c.app, c.slot) == (&node.id, app, *slot))
-            };
-            for copy in node.runs.difference(&node.adopted).filter(holds) {
-                running.entry(copy).or_default().push(&node.id);
+        let does_run = |n: usize, copy: &(String, u32)| {
+            let node = &self.nodes[n];
+            node.is_up
+                && node.runs.contains(copy)
+                && !node.adopted.contains(copy)
+                && state.holds(&node.id, &copy.0, copy.1)
+        };
+        let mut twice = Vec::new();
+        for copy in self.nodes[n].runs.iter().filter(|copy| does_run(n, copy)) {
+            let all = self.runs.get(copy).into_iter().flatten();
+            let hosts: Vec<usize> = all.copied().filter(|n| does_run(*n, copy)).collect();
+            if hosts != [n] {
+                twice.push(format!("once: {copy:?} on {hosts:?}"));
             }
         }
-        let twice = running.into_iter().filter(|(_, hosts)| hosts.len() > 1);
-        let twice: Vec<String> =
-            twice.map(|(copy, hosts)| format!("once: {copy:?} on {hosts:?}")).collect();
         self.wrong.extend(twice);
     }
 
     fn event(&mut self, with_trouble: bool) {
-        // Without trouble no lease runs out.
-        self.now += self.dice.roll(if with_trouble { 4 } else { 2 });
+        // Of many hosts more happens in the same time.
+        let seconds = self.dice.roll(if with_trouble { 4 } else { 2 });
+        self.part += seconds * 1_000_000 * HOSTS as u64 / self.nodes.len() as u64;
+        self.now += self.part / 1_000_000;
+        self.part %= 1_000_000;
         self.expire();
         match self.dice.roll(20) {
-            0 if with_trouble => self.trouble(),
+            0 if with_trouble => {
+                let n = self.trouble();
+                self.check(n);
+            }
             1 => self.release_sometimes(with_trouble),
             2..=5 => {
                 let n = self.dice.roll(DRIVERS as u64) as usize;
                 self.drive(n);
             }
             _ => {
-                let n = self.dice.roll(HOSTS as u64) as usize;
+                // Without trouble each has its turn, so that no lease runs out by chance.
+                self.turns += 1;
+                let n = if with_trouble { self.any_host() } else { self.turns % self.nodes.len() };
                 self.agent(n);
+                self.check(n);
             }
         }
-        self.check();
     }
 
     fn release_sometimes(&mut self, with_trouble: bool) {
@@ -579,36 +639,49 @@ impl World {
         }
     }
 
+    /// Goes on until the rollout is over and has been for a while, but not for ever.
+    fn come_to_rest(&mut self) {
+        let some = 50 * self.nodes.len();
+        for _ in 0..9 {
+            (0..some).for_each(|_| self.event(false));
+            if self.state().rollout.as_ref().is_none_or(|(_, rollout)| rollout.is_over()) {
+                break;
+            }
+        }
+        (0..some).for_each(|_| self.event(false));
+    }
+
     /// Faults stop: a last good release reaches every host, and every copy runs once.
     fn settle(&mut self) {
         for node in &mut self.nodes {
             (node.is_up, node.is_cut_off) = (true, false);
         }
-        let run = |world: &mut World| (0..6_000).for_each(|_| world.event(false));
-        run(self);
+        self.come_to_rest();
         let state = self.state();
         if let Some((_, rollout)) = state.rollout.as_ref().filter(|(_, rollout)| !rollout.is_over())
         {
-            self.wrong.push(format!("rest: the rollout does not end: {rollout:?}"));
+            self.wrong.push(format!("rest: the rollout does not end: {}", brief(rollout)));
         }
         self.bad.clear();
         self.release();
         let made = self.made;
         self.bad.clear();
-        run(self);
+        self.come_to_rest();
         let state = self.state();
         let last = Digest::of(&made.to_le_bytes());
         for node in &self.nodes {
             if node.memory.applied.map(|applied| applied.revision) != Some(last) {
                 let report = state.reports.get(&node.id);
-                let rollout = &state.rollout;
+                let rollout = state.rollout.as_ref().map(|(_, rollout)| brief(rollout));
                 let text = format!("{:?} {report:?} {rollout:?}", node.memory);
                 self.wrong.push(format!("rest: {} has not the last revision: {text}", node.id));
+                break;
             }
         }
         let copies: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
-        if copies != 12 || placement::holders(&state.claims).len() != 12 {
-            self.wrong.push(format!("rest: {copies} of 12 copies run"));
+        let all: usize = self.apps.iter().map(|app| app.replicas as usize).sum();
+        if copies != all || placement::holders(&state.claims).len() != all {
+            self.wrong.push(format!("rest: {copies} of {all} copies run"));
         }
     }
 }
@@ -616,9 +689,10 @@ impl World {
 #[test]
 fn hosts_and_drivers_keep_their_promises() {
     let events = variable("WARREN_EVENTS", 20_000);
+    let hosts = variable("WARREN_HOSTS", HOSTS as u64) as usize;
     let (first, mut totals) = (seed(), [0; 3]);
     for run in 0..4 {
-        let mut world = World::new(first + run);
+        let mut world = World::new(first + run, hosts);
         for _ in 0..events / 4 {
             world.event(true);
             assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
@@ -634,7 +708,7 @@ fn hosts_and_drivers_keep_their_promises() {
         totals[0], totals[1], totals[2]
     );
     assert!(
-        totals[0] > 0 && (totals[1] > 0 || events < 20_000),
+        totals[0] > 0 && (totals[1] > 0 || events / (hosts as u64) < 1_000),
         "dice that try nothing: {totals:?}"
     );
 }

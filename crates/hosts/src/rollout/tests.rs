@@ -116,6 +116,34 @@ fn no_more_than_so_many_are_unavailable() {
     assert_eq!(site.step(1), "h03");
 }
 
+/// With as many sick hosts as may be unavailable nothing would happen any more.
+#[test]
+fn it_does_not_wait_for_ever_for_sick_hosts() {
+    let policy = Policy { max_unavailable: 2, failures_max: 5, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2, 3, 4]], &[], policy);
+    assert_eq!(site.step(0), "h00 h01");
+    site.report(0, false, Outcome::Failed("no".into()), 0);
+    site.fine(&[1]);
+    assert_eq!(site.step(1), "h02");
+    site.report(2, false, Outcome::Failed("no".into()), 0);
+    assert_eq!((site.step(1), site.rollout.phase), (String::new(), Phase::Back));
+    let why = "h00: no (and 1 more): as many hosts of the wave are sick as may be unavailable";
+    assert_eq!(site.rollout.reason, why);
+}
+
+/// What an operator has seen and goes on with takes no room from the others.
+#[test]
+fn sick_hosts_that_were_seen_are_no_longer_counted() {
+    let policy = Policy { max_unavailable: 1, goes_back: false, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2]], &[], policy);
+    site.step(0);
+    site.report(0, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Stopped, "h00: no"));
+    site.rollout.go_on();
+    assert_eq!(site.step(1), "h01");
+}
+
 #[test]
 fn hosts_that_are_away_from_the_beginning_are_not_waited_for() {
     let mut site = Site::new(&[&[0, 1]], &[1], Policy { max_unavailable: 1, ..policy() });
