@@ -18,11 +18,13 @@ use warren_hosts::host::{Facts, Outcome, Registration, Report};
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen};
+use warren_hosts::plan::Rules as _;
+use warren_hosts::policy::Policy;
 use warren_hosts::release::{self, Release, Signed, read_keys};
 use warren_sys::tell;
 
 use crate::disk::{Disk, Kept};
-use crate::manager::{Health, Manager};
+use crate::manager::{Health, Manager, Todo};
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
@@ -88,6 +90,8 @@ struct Agent {
     takes_new_from: Instant,
     /// When to look again, even if no watch tells of a change.
     wakes_at: Option<Instant>,
+    /// What the release that is being applied bounds.
+    policy: Policy,
     /// Containers with copies, of these rules.
     replicated: Option<(Digest, Vec<Replicated>)>,
     poke: Sender<Poke>,
@@ -212,6 +216,7 @@ impl Agent {
             is_doubled: false,
             takes_new_from: Instant::now(),
             wakes_at: None,
+            policy: Policy::default(),
             replicated: None,
             poke,
             watch: Arc::default(),
@@ -494,6 +499,8 @@ impl Agent {
     fn look(&mut self) {
         let result = self.assigned();
         let Some((assigned, release)) = self.noted(result) else { return };
+        let policy = release.as_ref().and_then(|release| release.as_ref().ok());
+        self.policy = policy.map_or_else(Policy::default, |release| release.policy.clone());
         let decision = decide(&self.kept.memory, assigned, release);
         let outcome = match decision {
             Decision::Unassigned => None,
@@ -593,7 +600,8 @@ impl Agent {
     fn put_in_force(&mut self, revision: Digest) -> Result<(), String> {
         let pending = self.kept.todo.clone();
         self.lay_out(revision)?;
-        let difference = self.manager.difference().and_then(|difference| {
+        let difference = self.manager.difference().and_then(|mut difference| {
+            self.bound(revision, &mut difference)?;
             self.kept.todo = Some(self.kept.todo.take().unwrap_or_default().and(difference));
             // What is not written down is forgotten by one that is killed.
             self.disk.keep(&self.kept)?;
@@ -615,6 +623,20 @@ impl Agent {
         }
         self.carry_out();
         self.drain("undrain")
+    }
+
+    /// Has no more units of an application restarted at once than the release lets be unavailable.
+    fn bound(&self, revision: Digest, todo: &mut Todo) -> Result<(), String> {
+        if self.policy.max_unavailable_of.is_empty() {
+            return Ok(());
+        }
+        let files = self.disk.files(revision)?;
+        let prelude = rules::named(&files).prelude(&self.facts, &self.kept.copies);
+        let made =
+            Evaluated::new(self.disk.directory_of(revision), &files, 1).evaluate(&prelude)?;
+        let app_of = made.into_iter().map(|(path, file)| (path, file.app)).collect();
+        todo.bound(|app| self.policy.limit_of(app), &app_of);
+        Ok(())
     }
 
     /// Does what the rules in force still ask for.

@@ -180,6 +180,9 @@ struct RolloutArgs {
     /// Hosts of a wave that may be unavailable at once; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_unavailable: u32,
+    /// Units of an application that may be unavailable at once on all hosts together, `*=N` for each; may be given again
+    #[arg(long, value_name = "APP=N", value_parser = read_bound)]
+    max_unavailable_of: Vec<(String, u32)>,
     /// How long a wave has to be healthy, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     soak: u64,
@@ -195,6 +198,16 @@ struct RolloutArgs {
     /// Stop instead of going back when a rollout fails
     #[arg(long)]
     stay: bool,
+}
+
+/// `shop=3`
+fn read_bound(text: &str) -> Result<(String, u32), String> {
+    let (app, most) = text.rsplit_once('=').ok_or("APP=N is expected, such as shop=3")?;
+    let most = most.parse().map_err(|_| format!("'{most}' is no number"))?;
+    match app.is_empty() {
+        true => Err("the name of the application is missing".to_owned()),
+        false => Ok((app.to_owned(), most)),
+    }
 }
 
 /// Runs the command line.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ use warren_wire::control::{
     Why, WhyStep, write_request,
 };
 use warren_wire::frame;
+
+use crate::rules;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
@@ -63,6 +66,8 @@ pub struct Todo {
     stop: BTreeSet<String>,
     /// Units that run by settings of before.
     restart: BTreeSet<String>,
+    /// Applications of which so many units may be restarted at once, with the units.
+    bounded: BTreeMap<String, (u32, BTreeSet<String>)>,
     /// Those of them that are being restarted, with the time at which each came up before.
     at_work: BTreeMap<String, Option<u64>>,
     /// Units with another file than before.
@@ -76,10 +81,40 @@ impl Todo {
     pub fn and(mut self, other: Todo) -> Todo {
         self.stop.extend(other.stop);
         self.restart.extend(other.restart);
+        self.bounded = other.bounded;
         self.at_work.extend(other.at_work);
         self.changed.extend(other.changed);
         self.start.extend(other.start);
         self
+    }
+
+    /// Bounds how many units of an application are restarted at once; `app_of` says to which one a unit belongs.
+    pub fn bound(
+        &mut self,
+        limit_of: impl Fn(&str) -> Option<u32>,
+        app_of: &BTreeMap<Box<str>, Arc<str>>,
+    ) {
+        for unit in &self.restart {
+            let Some(app) = app_of.get(&**unit) else { continue };
+            let Some(most) = limit_of(app) else { continue };
+            let bound = self.bounded.entry(app.to_string()).or_insert((most, BTreeSet::new()));
+            bound.1.insert(unit.clone());
+        }
+    }
+
+    /// The units that are restarted next, at most so many, and of each application no more than its bound.
+    fn next_restarts(&self, most: usize) -> Vec<String> {
+        let mut left: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut app_of: BTreeMap<&str, &str> = BTreeMap::new();
+        for (app, (most, units)) in &self.bounded {
+            left.insert(app, (*most).max(1));
+            app_of.extend(units.iter().map(|unit| (&**unit, &**app)));
+        }
+        let has_room = |unit: &&String| {
+            let left = app_of.get(&***unit).and_then(|app| left.get_mut(app));
+            left.is_none_or(|left| std::mem::replace(left, left.saturating_sub(1)) > 0)
+        };
+        self.restart.iter().filter(has_room).take(most).cloned().collect()
     }
 }
 
@@ -183,7 +218,7 @@ impl Manager {
             stop: units(answer.removed),
             restart: units(answer.needs_restart),
             changed: units(answer.changed),
-            at_work: BTreeMap::new(),
+            ..Todo::default()
         })
     }
 
@@ -210,8 +245,7 @@ impl Manager {
             }
         }
         while !todo.restart.is_empty() {
-            let some: Vec<String> =
-                todo.restart.iter().take(self.restarts.max(1)).cloned().collect();
+            let some = todo.next_restarts(self.restarts.max(1));
             for unit in &some {
                 todo.restart.remove(unit);
                 todo.changed.remove(unit);
@@ -221,6 +255,7 @@ impl Manager {
             self.jobs(some.iter(), &JobType::TryRestart)?;
             todo.at_work.clear();
         }
+        todo.bounded.clear();
         keep(todo);
         let failed = self.list(Texts(Vec::new()), "failed")?;
         let again: Vec<String> =
@@ -331,19 +366,9 @@ fn causes<'s>(steps: impl Iterator<Item = &'s WhyStep>) -> Vec<Cause> {
     all
 }
 
-/// What a rule made the unit for; else its template, or itself.
 fn app(step: &WhyStep) -> String {
     let target = step.made_by.iter().find_map(|origin| origin.target.as_ref());
-    let unit = &step.row.name;
-    match (target, unit.split_once('@')) {
-        // `Container 'shop'`
-        (Some(target), _) => {
-            let quoted = target.name.split_once(" '").and_then(|(_, name)| name.strip_suffix('\''));
-            quoted.unwrap_or(&target.name).to_owned()
-        }
-        (None, Some((template, _))) => template.to_owned(),
-        (None, None) => unit.rsplit_once('.').map_or(unit.clone(), |(name, _)| name.to_owned()),
-    }
+    rules::app(&step.row.name, target.map(|target| &*target.name)).to_owned()
 }
 
 /// Units that a unit file says it is wanted or required by.
@@ -360,6 +385,24 @@ fn targets(text: &FileText) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_units_of_an_application_are_restarted_at_once() {
+        let units =
+            ["shop-a", "shop-b", "shop-c", "shop-d", "z"].map(|name| format!("{name}.service"));
+        let mut todo = Todo { restart: units.clone().into_iter().collect(), ..Todo::default() };
+        let app = |unit: &String| {
+            (unit.as_str().into(), if unit.starts_with('z') { "z" } else { "shop" }.into())
+        };
+        todo.bound(|app| (app == "shop").then_some(2), &units.iter().map(app).collect());
+        let mut rounds = Vec::new();
+        while !todo.restart.is_empty() {
+            let next = todo.next_restarts(4);
+            todo.restart.retain(|unit| !next.contains(unit));
+            rounds.push(next.len());
+        }
+        assert_eq!(rounds, [3, 2]);
+    }
 
     #[test]
     fn what_was_not_done_is_done_with_what_came_after() {

@@ -1,7 +1,10 @@
 //! Rules of a revision: written to a directory, read from one, evaluated.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
+use warren_core::settings::Settings;
 use warren_fleet::engine::Options;
 use warren_fleet::engine::copies::Replicated;
 use warren_fleet::outside::NoFacts;
@@ -10,8 +13,10 @@ use warren_fleet::source::Source;
 use warren_fleet_files::Files as RuleFiles;
 use warren_hosts::digest::Digest;
 use warren_hosts::machine::Named;
-use warren_hosts::plan::{Made, Rules};
+use warren_hosts::plan::{Made, MadeFile, Rules};
 use warren_hosts::revision::{self, FILES_MAX, Files};
+use warren_unit::UnitName;
+use warren_unit::parse::parse;
 
 /// Evaluation may be some hundred levels deep, in bytes.
 const STACK_BYTES: usize = 64 << 20;
@@ -175,11 +180,61 @@ impl Rules for Evaluated {
         use warren_fleet::made::Product;
         let loaded = self.load(prelude);
         let Some(session) = &loaded.session else { return Err(self.faults(&loaded)) };
-        let digest = |path: &str, product: &Product| {
-            let unit_type = Product::unit_type(path)?;
-            Some((path.into(), Digest::of(product.file.print(unit_type).as_bytes())))
+        let file = |path: &str, product: &Product| {
+            let text = product.file.print(Product::unit_type(path)?).into();
+            let target = product.origin.target.as_ref().map(|(target, _)| &**target);
+            Some((path.into(), MadeFile { text, app: app(path, target).into() }))
         };
-        Ok(session.products().iter().filter_map(|(path, product)| digest(path, product)).collect())
+        Ok(session.products().iter().filter_map(|(path, product)| file(path, product)).collect())
+    }
+}
+
+/// What units have in common, for people: what a rule made them for, `Container 'shop'`; else their template, or
+/// themselves. Of a drop-in what its unit is.
+pub fn app<'n>(unit: &'n str, target: Option<&'n str>) -> &'n str {
+    if let Some(target) = target {
+        let quoted = target.split_once(" '").and_then(|(_, name)| name.strip_suffix('\''));
+        return quoted.unwrap_or(target);
+    }
+    let unit = unit.split_once(".d/").map_or(unit, |(unit, _)| unit);
+    let template = unit.split_once('@').map(|(template, _)| template);
+    template.or_else(|| unit.rsplit_once('.').map(|(name, _)| name)).unwrap_or(unit)
+}
+
+/// Says which units have to be restarted to run by another text. Where a thousand hosts have the same two texts, they
+/// are compared once.
+pub struct RestartCheck {
+    settings: Settings,
+    #[expect(clippy::type_complexity, reason = "unit, digests of the texts")]
+    known: Mutex<BTreeMap<(Box<str>, Digest, Digest), bool>>,
+}
+
+impl Default for RestartCheck {
+    fn default() -> RestartCheck {
+        let settings = Settings {
+            context: Arc::new(warren_unit::Context::system()),
+            defaults: Arc::new(warren_unit::Defaults::default()),
+        };
+        RestartCheck { settings, known: Mutex::default() }
+    }
+}
+
+impl RestartCheck {
+    /// Whether a unit that runs by one text has to be restarted to run by the other one. One whose name is none of a
+    /// unit, such as the drop-ins of all services, may be.
+    pub fn is_needed(&self, unit: &str, before: &str, after: &str) -> bool {
+        let key = (unit.into(), Digest::of(before.as_bytes()), Digest::of(after.as_bytes()));
+        let known = || self.known.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(is_needed) = known().get(&key) {
+            return *is_needed;
+        }
+        let is_needed = UnitName::parse(unit).map_or(true, |name| {
+            let [before, after] = [before, after]
+                .map(|text| Arc::new(parse(unit.into(), text.as_bytes(), name.unit_type()).0));
+            self.settings.needs_restart(&name, &before, &after)
+        });
+        known().insert(key, is_needed);
+        is_needed
     }
 }
 

@@ -124,6 +124,44 @@ fn a_slow_gate_is_asked_once_for_each_wave() {
     assert_eq!(std::fs::read_to_string(asked).expect("it was asked"), "asked\nasked\n");
 }
 
+/// One unit of the application at a time on all hosts, though a host would restart two at once.
+#[test]
+fn few_units_of_an_application_are_unavailable_at_once() {
+    let Some(site) = Site::ready("hosts-apps", 3) else { return };
+    let rules = |word: &str| {
+        let unit = |name: &str| {
+            let rule = format!(
+                "apply Service \"{name}\" to Container {{\n  ExecStart = \"/bin/{word}\"\n  assign where true\n}}\n"
+            );
+            (format!("shop-{name}.conf"), rule)
+        };
+        let container = ("shop.conf".to_owned(), "object Container \"shop\" { }\n".to_owned());
+        [unit("a"), unit("b"), unit("c"), container]
+    };
+    let files =
+        |word: &str| site.push(&rules(word).each_ref().map(|(name, text)| (&**name, &**text)));
+    let first = files("one");
+    site.release(&first, &["--wave", "3", "--max-unavailable-of", "shop=1"]);
+    site.drive_to_the_end();
+    let second = files("two");
+    let plan = site.run(&["plan", &second]);
+    assert!(plan.contains("~ shop-a.service  (restart)\n"), "{plan}");
+    assert!(plan.contains("3 units restarted where they run\n"), "{plan}");
+    site.release(&second, &["--wave", "3", "--max-unavailable-of", "shop=1"]);
+    let begun = site.run(&["--json", "status"]);
+    assert!(
+        begun.contains(r#""apps":{"shop":{"most":1,"hosts":{"h1":{"at_work":1,"all":3}"#),
+        "{begun}"
+    );
+    let status = site.drive_to_the_end();
+    assert!(status.starts_with("release 2 is on all hosts"), "{status}");
+    for host in &site.hosts {
+        assert_eq!(host.manager.restarted_at_once(), [1, 1, 1], "{}", host.name);
+    }
+    let why = site.try_run(&["release", &first, "--key", "k", "--max-unavailable-of", "shop"]);
+    assert!(String::from_utf8_lossy(&why.stderr).contains("APP=N is expected"), "{why:?}");
+}
+
 #[test]
 fn who_drives_may_be_killed() {
     let Some(site) = Site::ready("hosts-drivers", 4) else { return };

@@ -15,7 +15,8 @@ use warren_unit::config::{
     ServiceConfig, SliceConfig, SocketConfig, TimerConfig, TriggerLimit, UnitSection,
 };
 use warren_unit::load::Sources;
-use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitType};
+use warren_unit::parse::UnitFile;
+use warren_unit::{Context, Defaults, Diagnostic, Severity, UnitName, UnitType};
 
 /// What all compilation needs: the host's facts and the manager's defaults.
 #[derive(Clone, Debug)]
@@ -65,9 +66,26 @@ impl Settings {
     }
 
     fn compile_of(&self, definition: &Definition, files: &Files) -> Compiled {
-        let sources = files.sources();
-        let compiler = self.compiler(definition, &sources);
-        let (own, of_type) = match definition.unit_type() {
+        self.compile_named(&definition.name, &files.sources())
+    }
+
+    /// Whether what runs by one file would have to be started again to run by another one; drop-ins apart.
+    pub fn needs_restart(
+        &self,
+        name: &UnitName,
+        before: &Arc<UnitFile>,
+        after: &Arc<UnitFile>,
+    ) -> bool {
+        let own = |file: &Arc<UnitFile>| {
+            let sources = Sources { fragment: Some(file), ..Sources::default() };
+            self.compile_named(name, &sources).own
+        };
+        own(before).is_begun_otherwise(&own(after))
+    }
+
+    fn compile_named(&self, name: &UnitName, sources: &Sources<'_>) -> Compiled {
+        let compiler = self.compiler(name, sources);
+        let (own, of_type) = match name.unit_type() {
             UnitType::Service => boxed(compiler.service(), TypeSettings::Service),
             UnitType::Socket => boxed(compiler.socket(), TypeSettings::Socket),
             UnitType::Mount => boxed(compiler.mount(), TypeSettings::Mount),
@@ -95,20 +113,11 @@ impl Settings {
 
     /// What the traffic of a socket is counted by.
     pub fn trigger_limit(&self, definition: &Definition) -> TriggerLimit {
-        self.compiler(definition, &definition.files.sources()).trigger_limit()
+        self.compiler(&definition.name, &definition.files.sources()).trigger_limit()
     }
 
-    fn compiler<'a>(
-        &'a self,
-        definition: &'a Definition,
-        sources: &'a Sources<'a>,
-    ) -> Compiler<'a> {
-        Compiler {
-            name: &definition.name,
-            sources,
-            context: &self.context,
-            defaults: &self.defaults,
-        }
+    fn compiler<'a>(&'a self, name: &'a UnitName, sources: &'a Sources<'a>) -> Compiler<'a> {
+        Compiler { name, sources, context: &self.context, defaults: &self.defaults }
     }
 }
 

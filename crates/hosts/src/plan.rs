@@ -1,20 +1,35 @@
 //! What another revision would change, over all hosts.
 //!
 //! Rules are evaluated by whoever asks for the plan; here hosts are put together for which they come out the same, and
-//! what is made is compared. Of a unit only the digest of its text is kept.
+//! what is made is compared.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::digest::Digest;
 use crate::host::Facts;
 use crate::machine::Named;
 use crate::names::HostId;
 use crate::placement::Copies;
+use crate::rollout::{AppLimit, AppUnits};
 
-/// Unit files that rules make, by path, with the digests of their texts.
-pub type Made = BTreeMap<Box<str>, Digest>;
+/// Bounded applications times hosts: they are written with the rollout, again and again.
+pub const LIMITED_MAX: usize = 10_000;
+
+/// A unit file that rules make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MadeFile {
+    /// What it says.
+    pub text: Arc<str>,
+    /// The application that the unit belongs to.
+    pub app: Arc<str>,
+}
+
+/// Unit files that rules make, by path.
+pub type Made = BTreeMap<Box<str>, MadeFile>;
+
+/// Whether a unit that runs by one text of a file has to be restarted to run by another one.
+pub type Restarts<'r> = &'r (dyn Fn(&str, &str, &str) -> bool + Sync);
 
 /// Rules of one revision, to be evaluated for a host: what comes before them is given, faults come back in words.
 pub trait Rules: Sync {
@@ -37,6 +52,19 @@ pub struct Change {
     pub changed: Vec<Box<str>>,
     /// Unit files that go.
     pub removed: Vec<Box<str>>,
+    /// Units that are restarted where they run, with their applications.
+    pub restarted: BTreeMap<Box<str>, Arc<str>>,
+}
+
+/// Services of each application.
+pub type Services = BTreeMap<Arc<str>, u32>;
+
+fn services(made: &Made) -> Services {
+    let mut out = Services::new();
+    for (_, file) in made.iter().filter(|(path, _)| path.ends_with(".service")) {
+        *out.entry(file.app.clone()).or_default() += 1;
+    }
+    out
 }
 
 impl Change {
@@ -45,19 +73,46 @@ impl Change {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 
-    fn between(before: &Made, after: &Made) -> Change {
+    fn between(before: &Made, after: &Made, restarts: Restarts<'_>) -> Change {
         let mut change = Change::default();
-        for (path, digest) in after {
+        for (path, file) in after {
             match before.get(path) {
                 None => change.added.push(path.clone()),
-                Some(old) if old != digest => change.changed.push(path.clone()),
+                Some(old) if old.text != file.text => change.changed.push(path.clone()),
                 Some(_) => {}
             }
         }
+        change.restarted = restarted(before, after, restarts);
         let is_gone = |path: &&str| !after.contains_key(*path);
         change.removed = before.keys().map(|path| &**path).filter(is_gone).map(Box::from).collect();
         change
     }
+}
+
+/// Units that were there, and have to be restarted for what their own files or drop-ins say now.
+fn restarted(before: &Made, after: &Made, restarts: Restarts<'_>) -> BTreeMap<Box<str>, Arc<str>> {
+    let mut out = BTreeMap::new();
+    let paths = after.keys().chain(before.keys().filter(|path| !after.contains_key(*path)));
+    for path in paths {
+        let (unit, is_dropin) = match path.split_once(".d/") {
+            Some((unit, _)) => (unit, true),
+            None => (&**path, false),
+        };
+        let [old, new] = [before, after].map(|made| made.get(path).map(|file| &*file.text));
+        let files = match (old, new) {
+            (Some(old), Some(new)) => (old, new),
+            // A unit that comes or goes is not restarted; one that gets or loses a drop-in may be.
+            (old, new) if is_dropin && before.contains_key(unit) == after.contains_key(unit) => {
+                (old.unwrap_or_default(), new.unwrap_or_default())
+            }
+            _ => continue,
+        };
+        if files.0 != files.1 && restarts(unit, files.0, files.1) {
+            let made = after.get(unit).or_else(|| after.get(path)).or_else(|| before.get(path));
+            out.extend(made.map(|file| (Box::from(unit), file.app.clone())));
+        }
+    }
+    out
 }
 
 /// Hosts on which the same changes.
@@ -76,6 +131,8 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// How often rules were evaluated.
     pub evaluations: usize,
+    /// Services that there are afterwards, with the hosts on which there are as many.
+    pub services: Vec<(Vec<HostId>, Services)>,
 }
 
 /// A host as rules see it.
@@ -89,12 +146,70 @@ pub struct Planned {
     pub then: Copies,
 }
 
+impl Plan {
+    /// The first fault of rules, with a host that has it.
+    pub fn fault(&self) -> Option<(&HostId, &str)> {
+        self.groups
+            .iter()
+            .find_map(|group| Some((group.hosts.first()?, &**group.change.as_ref().err()?)))
+    }
+
+    /// Units of bounded applications on each host, for a rollout that keeps to the bounds.
+    ///
+    /// # Errors
+    /// There are more than a rollout can carry, in words.
+    pub fn limits(
+        &self,
+        limit_of: impl Fn(&str) -> Option<u32>,
+    ) -> Result<BTreeMap<String, AppLimit>, String> {
+        let mut out: BTreeMap<String, AppLimit> = BTreeMap::new();
+        let mut pairs = 0;
+        let mut of = |app: &str, hosts: &[HostId], units: AppUnits| {
+            let Some(most) = limit_of(app) else { return };
+            let limit = out.entry(app.to_owned());
+            let limit = limit.or_insert_with(|| AppLimit { most, hosts: BTreeMap::new() });
+            for id in hosts {
+                let known = limit.hosts.entry(id.clone()).or_insert_with(|| {
+                    pairs += 1;
+                    AppUnits::default()
+                });
+                known.all = known.all.max(units.all);
+                known.at_work = known.at_work.max(units.at_work.min(most));
+            }
+        };
+        for (hosts, services) in &self.services {
+            services
+                .iter()
+                .for_each(|(app, all)| of(app, hosts, AppUnits { at_work: 0, all: *all }));
+        }
+        for group in &self.groups {
+            let mut restarted = Services::new();
+            for app in group.change.iter().flat_map(|change| change.restarted.values()) {
+                *restarted.entry(app.clone()).or_default() += 1;
+            }
+            for (app, at_work) in &restarted {
+                of(app, &group.hosts, AppUnits { at_work: *at_work, all: *at_work });
+            }
+        }
+        // What is restarted nowhere bounds nothing.
+        out.retain(|_, limit| limit.hosts.values().any(|units| units.at_work > 0));
+        match pairs > LIMITED_MAX {
+            true => Err(format!(
+                "the bounds concern {pairs} pairs of application and host, at most {LIMITED_MAX}: bound fewer \
+                 applications, or hosts with --max-unavailable"
+            )),
+            false => Ok(out),
+        }
+    }
+}
+
 /// Compares two revisions over hosts, in so many threads.
 pub fn plan(
     before: Option<&dyn Rules>,
     after: &dyn Rules,
     hosts: &BTreeMap<HostId, Planned>,
     threads: usize,
+    restarts: Restarts<'_>,
 ) -> Plan {
     let mut alike: BTreeMap<(Option<String>, String), Vec<HostId>> = BTreeMap::new();
     for (id, host) in hosts {
@@ -105,11 +220,16 @@ pub fn plan(
     let alike: Vec<_> = alike.into_iter().collect();
     let evaluations = alike.iter().map(|((old, _), _)| 1 + usize::from(old.is_some())).sum();
     let next = AtomicUsize::new(0);
-    let groups: Mutex<Vec<Group>> = Mutex::default();
+    let done: Mutex<Plan> = Mutex::default();
     let work = || {
         while let Some(((old, new), hosts)) = alike.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let group = Group { hosts: hosts.clone(), change: compare(before, old, after, new) };
-            groups.lock().unwrap_or_else(|e| e.into_inner()).push(group);
+            let compared = compare((before, old), (after, new), restarts);
+            let mut done = done.lock().unwrap_or_else(|e| e.into_inner());
+            let change = compared.map(|(change, services)| {
+                done.services.push((hosts.clone(), services));
+                change
+            });
+            done.groups.push(Group { hosts: hosts.clone(), change });
         }
     };
     std::thread::scope(|scope| {
@@ -118,23 +238,22 @@ pub fn plan(
         }
         work();
     });
-    let groups = groups.into_inner().unwrap_or_else(|e| e.into_inner());
-    Plan { groups: joined(groups), evaluations }
+    let done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    Plan { groups: joined(done.groups), evaluations, ..done }
 }
 
 fn compare(
-    before: Option<&dyn Rules>,
-    old: &Option<String>,
-    after: &dyn Rules,
-    new: &str,
-) -> Result<Change, String> {
+    (before, old): (Option<&dyn Rules>, &Option<String>),
+    (after, new): (&dyn Rules, &str),
+    restarts: Restarts<'_>,
+) -> Result<(Change, Services), String> {
     let made = match (before, old) {
         (Some(rules), Some(prelude)) => rules
             .evaluate(prelude)
             .map_err(|why| format!("those in force now cannot be compared with: {why}"))?,
         _ => Made::new(),
     };
-    after.evaluate(new).map(|after| Change::between(&made, &after))
+    after.evaluate(new).map(|after| (Change::between(&made, &after, restarts), services(&after)))
 }
 
 /// Hosts that differ in what the rules ask may still have the same change.
@@ -176,8 +295,9 @@ mod tests {
             if self.text.contains("fault") && prelude.contains("web") {
                 return Err("a fault".to_owned());
             }
-            let digest = Digest::of(prelude.as_bytes());
-            Ok(Made::from([(self.text.into(), digest), ("same".into(), Digest::of(b""))]))
+            let file = |text: &str, app: &str| MadeFile { text: text.into(), app: app.into() };
+            let (shop, same) = (file(prelude, "shop"), file("", "other"));
+            Ok(Made::from([(self.text.into(), shop), ("same.service".into(), same)]))
         }
     }
 
@@ -195,23 +315,28 @@ mod tests {
         (0..count).map(host).collect()
     }
 
+    /// A unit has to be restarted if its file has another number of bytes.
+    fn restarts(_: &str, before: &str, after: &str) -> bool {
+        before.len() != after.len()
+    }
+
     #[test]
     fn hosts_that_rules_cannot_tell_apart_are_evaluated_once() {
         let hosts = hosts(1000);
         let (old, new) = (Fake::new("a"), Fake::new("machine.labels.role"));
-        let plan = plan(Some(&old), &new, &hosts, 2);
+        let plan = plan(Some(&old), &new, &hosts, 2, &restarts);
         assert_eq!(plan.evaluations, 4);
         assert_eq!(plan.groups.len(), 1);
         let change = plan.groups[0].change.as_ref().expect("a change");
         assert_eq!((change.added.len(), change.removed.len(), change.changed.len()), (1, 1, 0));
         let by_name = Fake::new("machine.name");
-        assert_eq!(super::plan(None, &by_name, &hosts, 2).evaluations, 1000);
+        assert_eq!(super::plan(None, &by_name, &hosts, 2, &restarts).evaluations, 1000);
     }
 
     #[test]
     fn faults_belong_to_the_hosts_that_have_them() {
         let faulty = Fake::new("fault machine.labels.role");
-        let plan = plan(None, &faulty, &hosts(9), 1);
+        let plan = plan(None, &faulty, &hosts(9), 1, &restarts);
         let sizes: Vec<_> = plan.groups.iter().map(|g| (g.hosts.len(), g.change.is_ok())).collect();
         assert_eq!(sizes, [(6, false), (3, true)]);
     }
@@ -222,7 +347,7 @@ mod tests {
         let mut hosts = hosts(3);
         let some = hosts.values_mut().next().expect("a host");
         some.then = Copies::from([("shop".to_owned(), vec![1])]);
-        let plan = plan(Some(&rules), &rules, &hosts, 1);
+        let plan = plan(Some(&rules), &rules, &hosts, 1, &restarts);
         let changes: Vec<_> =
             plan.groups.iter().map(|g| g.change.as_ref().map(Change::is_empty)).collect();
         assert_eq!(changes, [Ok(true), Ok(false)]);
@@ -232,7 +357,7 @@ mod tests {
     fn rules_in_force_with_faults_are_said() {
         let (faulty, new) =
             (Fake::new("fault machine.labels.role"), Fake::new("machine.labels.role"));
-        let plan = plan(Some(&faulty), &new, &hosts(3), 1);
+        let plan = plan(Some(&faulty), &new, &hosts(3), 1, &restarts);
         let why = plan.groups[0].change.as_ref().expect_err("a fault");
         assert_eq!(why, "those in force now cannot be compared with: a fault");
     }
@@ -240,8 +365,49 @@ mod tests {
     #[test]
     fn nothing_changes_where_texts_are_the_same() {
         let rules = Fake::new("machine.labels.role");
-        let plan = plan(Some(&rules), &rules, &hosts(10), 1);
+        let plan = plan(Some(&rules), &rules, &hosts(10), 1, &restarts);
         assert_eq!(plan.groups.len(), 1);
         assert!(plan.groups[0].change.as_ref().is_ok_and(Change::is_empty));
+    }
+
+    #[test]
+    fn what_is_restarted_is_said_and_bounded() {
+        let file = |text: &str| MadeFile { text: text.into(), app: "shop".into() };
+        let made = |files: &[(&str, &str)]| -> Made {
+            files.iter().map(|(path, text)| ((*path).into(), file(text))).collect()
+        };
+        let before = made(&[
+            ("same.service", "1"),
+            ("other.service", "1"),
+            ("longer.service", "1"),
+            ("gone.service", "1"),
+            ("lost.service", "1"),
+            ("lost.service.d/a.conf", "11"),
+            ("gone.service.d/a.conf", "11"),
+        ]);
+        let after = made(&[
+            ("same.service", "1"),
+            ("other.service", "2"),
+            ("longer.service", "11"),
+            ("lost.service", "1"),
+            ("longer.service.d/a.conf", "1"),
+            ("new.service", "1"),
+            ("new.service.d/a.conf", "11"),
+            ("strange.service.d/a.conf", "11"),
+        ]);
+        let change = Change::between(&before, &after, &restarts);
+        let units: Vec<&str> = change.restarted.keys().map(|unit| &**unit).collect();
+        assert_eq!(units, ["longer.service", "lost.service", "strange.service"]);
+        let groups = vec![Group { hosts: hosts(3).into_keys().collect(), change: Ok(change) }];
+        let services = vec![(hosts(2).into_keys().collect(), services(&after))];
+        let plan = Plan { groups, evaluations: 1, services };
+        let limits = plan.limits(|app| (app == "shop").then_some(2)).expect("few");
+        let of: Vec<(u32, u32)> =
+            limits["shop"].hosts.values().map(|units| (units.at_work, units.all)).collect();
+        assert_eq!(of, [(2, 5), (2, 5), (2, 3)]);
+        assert!(plan.limits(|_| None).expect("none").is_empty());
+        let hosts = hosts(LIMITED_MAX + 1).into_keys().collect();
+        let plan = Plan { services: vec![(hosts, super::services(&after))], ..plan };
+        assert!(plan.limits(|_| Some(1)).is_err());
     }
 }

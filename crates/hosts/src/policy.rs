@@ -1,8 +1,16 @@
 //! How a release is to reach hosts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::waves::{STEPS_MAX, Step};
+
+/// Applications of which a policy bounds how much is unavailable.
+pub const APPS_MAX: usize = 64;
+
+/// Stands for each application.
+pub const EACH_APP: &str = "*";
 
 /// How a release is to reach the hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -12,6 +20,9 @@ pub struct Policy {
     pub steps: Vec<Step>,
     /// Hosts of a wave that may be unavailable at once: away, at work or sick. 0: all of them.
     pub max_unavailable: u32,
+    /// Units of an application, or with [`EACH_APP`] of each, that may be unavailable at once on all hosts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_unavailable_of: BTreeMap<String, u32>,
     /// How long a wave has to be healthy before the next one begins, seconds.
     pub soak: u64,
     /// How long a host may take, seconds.
@@ -29,6 +40,7 @@ impl Default for Policy {
         Policy {
             steps: vec![Step::Hosts(1), Step::Share(10), Step::Rest],
             max_unavailable: 0,
+            max_unavailable_of: BTreeMap::new(),
             soak: 30,
             patience: 300,
             failures_max: 0,
@@ -44,9 +56,23 @@ impl Policy {
     /// # Errors
     /// In words.
     pub fn check(&self) -> Result<(), String> {
-        match self.steps.len() {
-            0..=STEPS_MAX => Ok(()),
-            n => Err(format!("the policy has {n} steps, at most {STEPS_MAX}")),
+        if self.steps.len() > STEPS_MAX {
+            return Err(format!("the policy has {} steps, at most {STEPS_MAX}", self.steps.len()));
         }
+        if self.max_unavailable_of.len() > APPS_MAX {
+            return Err(format!("the policy bounds more than {APPS_MAX} applications"));
+        }
+        match self.max_unavailable_of.iter().find(|(_, most)| **most == 0) {
+            Some((app, _)) => {
+                Err(format!("{app}: with 0 units unavailable none is ever restarted"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// How many units of an application may be unavailable at once, if that is bounded.
+    pub fn limit_of(&self, app: &str) -> Option<u32> {
+        let of = &self.max_unavailable_of;
+        of.get(app).or_else(|| of.get(EACH_APP)).copied()
     }
 }

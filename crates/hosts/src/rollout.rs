@@ -58,6 +58,24 @@ pub struct Progress {
     pub away_since: Option<u64>,
 }
 
+/// Units of an application on a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AppUnits {
+    /// Those that are unavailable at once while the host is at work.
+    pub at_work: u32,
+    /// All of them.
+    pub all: u32,
+}
+
+/// An application of which few units may be unavailable at once, on all hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AppLimit {
+    /// How many.
+    pub most: u32,
+    /// The hosts that have units of it.
+    pub hosts: BTreeMap<HostId, AppUnits>,
+}
+
 /// A command of the operator's says whether the next wave may begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Gate {
@@ -107,6 +125,12 @@ pub struct Rollout {
     /// Sick hosts that an operator has seen and goes on with.
     #[serde(default)]
     pub forgiven: BTreeSet<HostId>,
+    /// Applications whose units are bounded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub apps: BTreeMap<String, AppLimit>,
+    /// Since when nothing is at work and nothing can be, though hosts of the wave are left.
+    #[serde(default)]
+    pub blocked_since: Option<u64>,
     /// Who wrote this: times are by his clock.
     #[serde(default)]
     pub driver: String,
@@ -146,9 +170,17 @@ impl Rollout {
             progress: BTreeMap::new(),
             sick: BTreeMap::new(),
             forgiven: BTreeSet::new(),
+            apps: BTreeMap::new(),
+            blocked_since: None,
             driver: String::new(),
             at: 0,
         }
+    }
+
+    /// Keeps to these bounds, too.
+    pub fn within(mut self, apps: BTreeMap<String, AppLimit>) -> Rollout {
+        self.apps = apps;
+        self
     }
 
     /// What it is doing, in words.
@@ -204,6 +236,7 @@ impl Rollout {
             progress.healthy_since = progress.healthy_since.map(shifted);
             progress.away_since = progress.away_since.map(shifted);
         }
+        self.blocked_since = self.blocked_since.map(shifted);
     }
 
     fn forward(
@@ -236,6 +269,15 @@ impl Rollout {
             return Vec::new();
         };
         let out = self.assign(&wave, hosts, false, now);
+        self.blocked_since = match out.is_empty() && self.is_blocked(&wave, hosts) {
+            true => self.blocked_since.or(Some(now)),
+            false => None,
+        };
+        if self.blocked_since.is_some_and(|since| now.saturating_sub(since) > self.policy.patience)
+        {
+            let blocker = self.blocker(hosts);
+            return self.fail(format!("{blocker} after {} s", self.policy.patience));
+        }
         if out.is_empty() && *gate == Gate::Open && self.is_wave_over(&wave, now) {
             self.wave += 1;
             self.progress.clear();
@@ -262,6 +304,57 @@ impl Rollout {
             }
             Some(_) => self.absent.contains(id),
         })
+    }
+
+    /// Hosts of the wave are left, and none is at work for whose end they would have to wait.
+    fn is_blocked(&self, wave: &[HostId], hosts: &BTreeMap<HostId, Host>) -> bool {
+        let is_at_work = |id: &HostId| {
+            self.progress.get(id).is_some_and(|p| p.healthy_since.is_none())
+                && !self.sick.contains_key(id)
+                && !self.absent.contains(id)
+        };
+        let is_left = |id: &HostId| !self.progress.contains_key(id) && is_there(hosts, id);
+        wave.iter().any(is_left) && !wave.iter().any(is_at_work)
+    }
+
+    /// What keeps the hosts that are left from being assigned, for people.
+    fn blocker(&self, hosts: &BTreeMap<HostId, Host>) -> String {
+        let short = |(app, limit): &(&String, &AppLimit)| {
+            let gone = self.unavailable_of(limit, hosts, None);
+            let is_short = gone > 0
+                && limit.hosts.iter().any(|(id, units)| {
+                    !self.progress.contains_key(id) && gone + units.at_work > limit.most
+                });
+            is_short
+                .then(|| format!("{gone} of {app} are unavailable, at most {} may be", limit.most))
+        };
+        self.apps
+            .iter()
+            .find_map(|app| short(&app))
+            .unwrap_or_else(|| "as many hosts of the wave are unavailable as may be".to_owned())
+    }
+
+    /// Units of an application that are unavailable, or may be: on hosts that are away, at work or sick.
+    fn unavailable_of(
+        &self,
+        limit: &AppLimit,
+        hosts: &BTreeMap<HostId, Host>,
+        goes_back: Option<&BTreeSet<&HostId>>,
+    ) -> u32 {
+        let of = |(id, units): (&HostId, &AppUnits)| {
+            let is_sick = self.sick.contains_key(id);
+            // On the way back nobody waits for hosts that are not of it, nor for sick ones.
+            let is_left_out = goes_back.is_some_and(|all| is_sick || !all.contains(id));
+            if self.absent.contains(id) || self.forgiven.contains(id) || is_left_out {
+                return 0;
+            }
+            match self.progress.get(id) {
+                _ if is_sick || !is_there(hosts, id) => units.all,
+                Some(progress) if progress.healthy_since.is_none() => units.at_work,
+                _ => 0,
+            }
+        };
+        limit.hosts.iter().map(of).fold(0, u32::saturating_add)
     }
 
     /// Hosts of the wave are left, and sick ones alone are as many as may be unavailable: to wait would be for ever.
@@ -382,14 +475,26 @@ impl Rollout {
             n => n as usize,
         };
         let mut room = limit.saturating_sub(unavailable);
+        let goes_back: Option<BTreeSet<&HostId>> = back.then(|| wave.iter().collect());
+        let room_of = |limit: &AppLimit| {
+            limit.most.saturating_sub(self.unavailable_of(limit, hosts, goes_back.as_ref()))
+        };
+        let mut apps: Vec<(&AppLimit, u32)> =
+            self.apps.values().map(|limit| (limit, room_of(limit))).collect();
         let mut out = Vec::new();
         for id in wave.iter().filter(|id| !self.progress.contains_key(*id)) {
             // One that is away is unavailable already: to assign it takes nothing from anybody.
             let takes_room = is_there(id) && !self.absent.contains(id);
-            if takes_room && room == 0 || out.len() == ASSIGNMENTS_MAX {
+            let takes_of = |limit: &AppLimit| limit.hosts.get(id).map_or(0, |units| units.at_work);
+            let is_short = |(limit, room): &(&AppLimit, u32)| takes_of(limit) > *room;
+            let has_no_room = takes_room && (room == 0 || apps.iter().any(is_short));
+            if has_no_room || out.len() == ASSIGNMENTS_MAX {
                 continue;
             }
-            room -= usize::from(takes_room);
+            if takes_room {
+                room -= 1;
+                apps.iter_mut().for_each(|(limit, room)| *room -= takes_of(limit));
+            }
             out.push((id.clone(), Assignment { release: self.release, back }));
         }
         for (id, _) in &out {

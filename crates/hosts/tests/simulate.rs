@@ -16,7 +16,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, held, moves};
 use warren_hosts::policy::Policy;
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
-use warren_hosts::rollout::{Clock, Gate, Phase, Rollout};
+use warren_hosts::rollout::{AppLimit, AppUnits, Clock, Gate, Phase, Rollout};
 use warren_hosts::waves::{Step, waves};
 use warren_testkit::{Dice, seed, variable};
 
@@ -428,6 +428,7 @@ impl World {
         hosts: &BTreeMap<HostId, Host>,
     ) {
         self.check_times(before, after);
+        self.check_apps(after, orders, hosts);
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
         for (id, assignment) in orders {
             if !assignment.back
@@ -454,6 +455,41 @@ impl World {
         if limit > 0 && takes > 0 && unavailable > limit {
             self.wrong
                 .push(format!("limit: {unavailable} of {limit} are unavailable: {}", brief(after)));
+        }
+    }
+
+    /// - `applications`: when a host with units of a bounded application is assigned, no more of them are unavailable than
+    ///   may be, on hosts of this wave, of earlier and of later ones.
+    fn check_apps(
+        &mut self,
+        after: &Rollout,
+        orders: &[(HostId, Assignment)],
+        hosts: &BTreeMap<HostId, Host>,
+    ) {
+        let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
+        for (name, limit) in &after.apps {
+            let takes = orders.iter().any(|(id, _)| {
+                is_there(id)
+                    && !after.absent.contains(id)
+                    && limit.hosts.get(id).is_some_and(|units| units.at_work > 0)
+            });
+            let mut gone = 0;
+            for (id, units) in &limit.hosts {
+                let progress = after.progress.get(id);
+                let is_well = progress.is_none_or(|p| p.healthy_since.is_some());
+                let is_other = !after.waves.iter().flatten().any(|other| other == id);
+                let is_counted = !after.absent.contains(id)
+                    && !(after.is_back && (is_other || after.sick.contains_key(id)));
+                if is_counted && (after.sick.contains_key(id) || !is_there(id)) {
+                    gone += units.all;
+                } else if is_counted && !is_well {
+                    gone += units.at_work;
+                }
+            }
+            if takes && gone > limit.most {
+                let text = format!("{gone} of {name} of {}: {}", limit.most, brief(after));
+                self.wrong.push(format!("applications: {text}"));
+            }
         }
     }
 
@@ -523,11 +559,27 @@ impl World {
         let labels = |n: usize| (self.nodes[n].id.clone(), labels(n));
         let waves = waves(&(0..self.nodes.len()).map(labels).collect(), &policy.steps);
         let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
+        let rollout = rollout.within(self.bounded());
         let version = state.rollout.as_ref().map_or(0, |(version, _)| version + 1_000);
         self.write(|state| {
             state.releases.insert(number, sign(&release, b"ours", b"ours"));
             state.rollout = Some((version, Arc::new(rollout)));
         });
+    }
+
+    /// Bounds of applications: one is on every other host, one on few.
+    fn bounded(&mut self) -> BTreeMap<String, AppLimit> {
+        if self.dice.roll(2) == 0 {
+            return BTreeMap::new();
+        }
+        let mut app = |every: usize| {
+            let ids = self.nodes.iter().step_by(every).map(|node| node.id.clone());
+            let hosts: BTreeMap<HostId, AppUnits> = ids
+                .map(|id| (id, AppUnits { at_work: self.dice.roll(3) as u32, all: 3 }))
+                .collect();
+            AppLimit { most: 2 + self.dice.roll(hosts.len() as u64 * 2) as u32, hosts }
+        };
+        BTreeMap::from([("web".to_owned(), app(2)), ("db".to_owned(), app(5))])
     }
 
     /// Something goes wrong, with one host most often: which.

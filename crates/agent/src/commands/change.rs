@@ -10,11 +10,12 @@ use warren_hosts::digest::Digest;
 use warren_hosts::host::Host;
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
-use warren_hosts::policy::Policy;
+use warren_hosts::policy::{EACH_APP, Policy};
 use warren_hosts::release::Release;
-use warren_hosts::revision::{Manifest, cut};
-use warren_hosts::rollout::Rollout;
+use warren_hosts::revision::{Files, Manifest, cut};
+use warren_hosts::rollout::{AppLimit, Rollout};
 use warren_hosts::waves::waves;
+use warren_sys::tell;
 
 use super::text::print;
 use super::{RolloutArgs, author, find_revision};
@@ -137,7 +138,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         bail!("release {} {}; end it first: warren-hosts stop", rollout.release, rollout.words());
     }
     // Half of a revision is not released.
-    site.files(revision)?;
+    let files = site.files(revision)?;
     let hosts = site.hosts()?;
     if hosts.is_empty() {
         bail!("no host is registered");
@@ -153,6 +154,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     let policy = Policy {
         steps,
         max_unavailable: how.max_unavailable,
+        max_unavailable_of: how.max_unavailable_of.iter().cloned().collect(),
         soak: how.soak,
         patience: how.patience,
         failures_max: how.failures,
@@ -160,6 +162,10 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         goes_back: !how.stay,
     };
     policy.check().map_err(|why| anyhow!(why))?;
+    let apps = match policy.max_unavailable_of.is_empty() {
+        true => BTreeMap::new(),
+        false => bounded_apps(site, previous, &files, &policy)?,
+    };
     let author = author();
     let release = Release::new(
         number,
@@ -174,7 +180,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     let labels = hosts.iter().map(|(id, host)| (id.clone(), labels(host))).collect();
     let waves = waves(&labels, &policy.steps);
     let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
-    let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
+    let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts).within(apps);
     let written = site.store.transact(
         &[
             Compare::Modified(keys::ROLLOUT.to_owned(), before.map_or(0, |(modified, _)| modified)),
@@ -195,6 +201,26 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         sizes.join(", ")
     ));
     Ok(0)
+}
+
+/// What of bounded applications is restarted where.
+fn bounded_apps(
+    site: &Site,
+    before: Option<Digest>,
+    files: &Files,
+    policy: &Policy,
+) -> Result<BTreeMap<String, AppLimit>> {
+    let (plan, ..) = super::plans::over_all_hosts(site, before, files)?;
+    if let Some((id, why)) = plan.fault() {
+        bail!("what it changes cannot be told, so that no application can be bounded: {id}: {why}");
+    }
+    let apps = plan.limits(|app| policy.limit_of(app)).map_err(|why| anyhow!(why))?;
+    for app in policy.max_unavailable_of.keys().filter(|app| *app != EACH_APP) {
+        if !apps.contains_key(app) {
+            tell!("no unit of {app} is restarted by this release");
+        }
+    }
+    Ok(apps)
 }
 
 /// Changes the rollout, unless somebody else does at the same time; then again.

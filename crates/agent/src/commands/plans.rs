@@ -6,15 +6,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
+use warren_hosts::digest::Digest;
 use warren_hosts::host::Facts;
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{Copies, Place, Replicated, held, settled};
-use warren_hosts::plan::{Change, Group, Plan, Planned, Rules, plan as compare};
+use warren_hosts::plan::{Change, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 
 use super::find_revision;
 use super::text::{count_of, print};
-use crate::rules::{Evaluated, may_have_copies, read_directory, write_directory};
+use crate::rules::{Evaluated, RestartCheck, may_have_copies, read_directory, write_directory};
 use crate::site::Site;
 
 /// Units that are listed of many.
@@ -74,25 +75,38 @@ pub(super) fn plan(
             site.current()?.and_then(|current| releases.get(&current.release)?.meant(current.back))
         }
     };
+    let (plan, count, homeless) = over_all_hosts(site, before, &files)?;
+    match is_json {
+        true => print_json(&plan, &homeless),
+        false => print(&(text(&plan, count, all) + &homeless_text(&homeless))),
+    }
+    Ok(i32::from(plan.fault().is_some()))
+}
+
+/// What files would change on all hosts that are there, how many these are, and copies without room.
+pub(super) fn over_all_hosts(
+    site: &Site,
+    before: Option<Digest>,
+    files: &Files,
+) -> Result<(Plan, usize, Homeless)> {
     let before = before.map(|revision| site.files(revision)).transpose()?;
     let old_directory = before.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
-    let new_directory = Temporary::new("after", &files)?;
+    let new_directory = Temporary::new("after", files)?;
     let evaluated =
         |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
     let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
-    let new = evaluated(&new_directory, &files);
-    let (hosts, homeless) = planned(site, &new, &files)?;
+    let new = evaluated(&new_directory, files);
+    let (hosts, homeless) = planned(site, &new, files)?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let plan = compare(old.as_ref().map(|old| old as &dyn Rules), &new, &hosts, threads);
-    match is_json {
-        true => print_json(&plan, &homeless),
-        false => print(&(text(&plan, hosts.len(), all) + &homeless_text(&homeless))),
-    }
-    Ok(i32::from(plan.groups.iter().any(|group| group.change.is_err())))
+    let check = RestartCheck::default();
+    let is_needed = |unit: &str, before: &str, after: &str| check.is_needed(unit, before, after);
+    let old = old.as_ref().map(|old| old as &dyn Rules);
+    let plan = compare(old, &new, &hosts, threads, &is_needed);
+    Ok((plan, hosts.len(), homeless))
 }
 
 /// How many copies of a container no host has room for, of how many.
-type Homeless = BTreeMap<String, (u32, u32)>;
+pub(super) type Homeless = BTreeMap<String, (u32, u32)>;
 
 /// The hosts that are there, with the copies that they run and will run, and copies for which there is no room.
 fn planned(
@@ -152,7 +166,7 @@ fn print_json(plan: &Plan, homeless: &Homeless) {
         let line = match &group.change {
             Ok(change) => json!({
                 "format": 1, "hosts": group.hosts, "added": change.added, "changed": change.changed,
-                "removed": change.removed,
+                "removed": change.removed, "restarted": change.restarted.keys().collect::<Vec<_>>(),
             }),
             Err(why) => json!({ "format": 1, "hosts": group.hosts, "fault": why }),
         };
@@ -176,11 +190,6 @@ fn text(plan: &Plan, hosts: usize, all: bool) -> String {
             Ok(change) => out += &lines(change, all),
         }
     }
-    let is_changed =
-        |group: &Group| group.change.as_ref().is_ok_and(|change| !change.changed.is_empty());
-    if plan.groups.iter().any(is_changed) {
-        out += "What has a ~ is restarted where it runs and its file says that it has to be.\n";
-    }
     let times = if plan.evaluations == 1 { "time" } else { "times" };
     out += &format!(
         "{}; the rules were evaluated {} {times}.\n",
@@ -192,14 +201,25 @@ fn text(plan: &Plan, hosts: usize, all: bool) -> String {
 
 fn lines(change: &Change, all: bool) -> String {
     let mut out = String::new();
-    for (sign, units) in [('+', &change.added), ('~', &change.changed), ('-', &change.removed)] {
-        let most = if all { units.len() } else { LISTED_MAX };
-        for unit in units.iter().take(most) {
-            out += &format!("  {sign} {unit}\n");
+    for (sign, files) in [('+', &change.added), ('~', &change.changed), ('-', &change.removed)] {
+        let most = if all { files.len() } else { LISTED_MAX };
+        for file in files.iter().take(most) {
+            let unit = file.split_once(".d/").map_or(&**file, |(unit, _)| unit);
+            let restarts = match change.restarted.contains_key(unit) {
+                true if unit == &**file => "  (restart)".to_owned(),
+                true => format!("  (restart of {unit})"),
+                false => String::new(),
+            };
+            out += &format!("  {sign} {file}{restarts}\n");
         }
-        if units.len() > most {
-            out += &format!("  {sign} and {} more\n", units.len() - most);
+        if files.len() > most {
+            out += &format!("  {sign} and {} more\n", files.len() - most);
         }
+    }
+    match change.restarted.len() {
+        0 if change.changed.is_empty() => {}
+        0 => out += "  nothing has to be restarted for that\n",
+        n => out += &format!("  {} restarted where they run\n", count_of(n, "unit")),
     }
     out
 }
@@ -221,5 +241,26 @@ mod tests {
         let text = "No host has room for 2 of 5 copies of cart: raise Capacity= of hosts.\n";
         assert_eq!(homeless_text(&homeless), text);
         assert_eq!(without_room(&[app("cart", 3)], &then), Homeless::new());
+    }
+    #[test]
+    fn a_plan_says_what_is_restarted() {
+        let file = |name: &str| Box::<str>::from(name);
+        let shop: std::sync::Arc<str> = "shop".into();
+        let change = Change {
+            added: vec![file("b.service.d/x.conf"), file("n.service")],
+            changed: vec![file("a.service"), file("c.service")],
+            removed: vec![file("o.service")],
+            restarted: BTreeMap::from([
+                (file("a.service"), shop.clone()),
+                (file("b.service"), shop),
+            ]),
+        };
+        let text = "  + b.service.d/x.conf  (restart of b.service)\n  + n.service\n  ~ a.service  (restart)\n  \
+                    ~ c.service\n  - o.service\n  2 units restarted where they run\n";
+        assert_eq!(lines(&change, false), text);
+        let none = Change { changed: vec![file("a.service")], ..Change::default() };
+        assert!(
+            lines(&none, false).ends_with("a.service\n  nothing has to be restarted for that\n")
+        );
     }
 }

@@ -234,6 +234,11 @@ impl Site {
     pub fn roll_out(&self, rules: &[(&str, &str)], more: &[&str]) -> String {
         let revision = self.push(rules);
         self.release(&revision, more);
+        self.drive_to_the_end()
+    }
+
+    /// Drives until the rollout is over: how it ended.
+    pub fn drive_to_the_end(&self) -> String {
         let _ = self.try_run(&["drive", "--until-over"]);
         self.run(&["status"])
     }

@@ -39,6 +39,7 @@ struct State {
     slowness: std::time::Duration,
     /// So many requests are not answered, as if the manager had been killed.
     unanswered: u32,
+    restarted_at_once: Vec<usize>,
 }
 
 /// The manager.
@@ -85,6 +86,11 @@ impl Recorder {
     /// How often each unit was started.
     pub fn starts(&self) -> Vec<u64> {
         self.state().units.values().map(|unit| unit.starts).collect()
+    }
+
+    /// How many units each order to restart named.
+    pub fn restarted_at_once(&self) -> Vec<usize> {
+        self.state().restarted_at_once.clone()
     }
 
     pub fn reloads(&self) -> u32 {
@@ -147,6 +153,9 @@ impl Recorder {
             }
             Request::Jobs(request) => {
                 let job = request.job_type.expect("a type");
+                if job == JobType::TryRestart {
+                    self.state().restarted_at_once.push(request.units.len());
+                }
                 request.units.iter().for_each(|unit| self.job(unit, &job));
                 write_answer(&JobsRow::default(), false)
             }

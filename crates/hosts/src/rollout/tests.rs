@@ -144,6 +144,44 @@ fn sick_hosts_that_were_seen_are_no_longer_counted() {
     assert_eq!(site.step(1), "h01");
 }
 
+/// Two units of shop on each of five hosts, and one that is alone with three of blog.
+fn with_apps(most: u32, policy: Policy) -> Site {
+    let mut site = Site::new(&[&[0, 1, 2], &[3, 4]], &[], policy);
+    let units = |at_work, all| AppUnits { at_work, all };
+    let shop = AppLimit { most, hosts: (0..4).map(|n| (id(n), units(2, 2))).collect() };
+    let blog = AppLimit { most: 1, hosts: BTreeMap::from([(id(4), units(1, 3))]) };
+    site.rollout.apps = BTreeMap::from([("shop".to_owned(), shop), ("blog".to_owned(), blog)]);
+    site
+}
+
+#[test]
+fn no_more_units_of_an_application_are_unavailable() {
+    let mut site = with_apps(4, policy());
+    assert_eq!(site.step(0), "h00 h01");
+    site.fine(&[0]);
+    assert_eq!(site.step(1), "h02");
+    site.fine(&[1, 2]);
+    site.step(1);
+    assert_eq!((site.step(30), site.step(0)), (String::new(), "h03 h04".to_owned()));
+    // A host of another wave counts as well when it is away.
+    let mut site = with_apps(3, policy());
+    let registration = site.hosts[&id(3)].registration.clone();
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
+    assert_eq!((site.step(0), site.step(300)), (String::new(), String::new()));
+    let mut back = site.hosts.clone();
+    back.get_mut(&id(3)).expect("it").registration = registration;
+    let away = std::mem::replace(&mut site.hosts, back);
+    assert_eq!(site.step(0), "h00");
+    site.fine(&[0]);
+    site.hosts = away;
+    site.fine(&[0]);
+    // Nobody is waited for without an end.
+    assert_eq!((site.step(1), site.step(300)), Default::default());
+    assert_eq!(site.rollout.phase, Phase::Forward);
+    site.step(1);
+    assert_eq!(site.rollout.reason, "2 of shop are unavailable, at most 3 may be after 300 s");
+}
+
 #[test]
 fn hosts_that_are_away_from_the_beginning_are_not_waited_for() {
     let mut site = Site::new(&[&[0, 1]], &[1], Policy { max_unavailable: 1, ..policy() });
