@@ -53,6 +53,9 @@ const DISK_REST: Duration = Duration::from_secs(10);
 /// How long a manager that went away is given to come back before it is asked again.
 const MANAGER_REST: Duration = Duration::from_secs(2);
 
+/// How long a command that did not undrain the host rests before it is tried again.
+const DRAIN_REST: Duration = Duration::from_secs(5);
+
 /// How long rules that did not take this host's facts rest before they are tried again.
 const FACTS_REST: Duration = Duration::from_secs(60);
 
@@ -389,7 +392,7 @@ impl Agent {
                 self.takes_new_from = Instant::now() + self.takes_nothing_for();
                 self.wakes_at = Some(self.takes_new_from);
             }
-            self.write_down();
+            let _ = self.write_down();
         }
         let key = keys::host(&self.id);
         let there = self.store.get(&key)?;
@@ -424,7 +427,7 @@ impl Agent {
             self.kept.instance_before = registered.or(self.kept.instance);
             self.kept.instance = Some(instance);
         }
-        self.write_down();
+        let _ = self.write_down();
         let compare = [Compare::Modified(key.clone(), before)];
         let is_done = self.store.transact(&compare, &[Write::Put(key, bytes, self.kept.lease)])?;
         match is_done {
@@ -452,12 +455,14 @@ impl Agent {
         self.store.transact(&[], &[say]).map(|_| ())
     }
 
-    fn write_down(&self) -> bool {
-        let kept = self.disk.keep(&self.kept);
-        if let Err(why) = &kept {
-            tell!("{why}");
-        }
-        kept.is_ok()
+    fn write_down(&self) -> Result<(), String> {
+        self.disk.keep(&self.kept).inspect_err(|why| tell!("{why}"))
+    }
+
+    /// A disk that does not keep what it is given is tried again.
+    fn disk_fails(&mut self, why: String) -> Outcome {
+        self.wakes_at = Some(Instant::now() + DISK_REST);
+        Outcome::Held(why)
     }
 
     /// Goes on with what an agent before did not end, copies that moved when it was killed, and has the rules know facts
@@ -465,12 +470,12 @@ impl Agent {
     fn go_on(&mut self) -> Outcome {
         let Some(applied) = self.kept.memory.applied else { return Outcome::Applied };
         if self.kept.todo.is_none() && self.knows_facts {
-            return Outcome::Applied;
+            return self.undrained();
         }
         match self.with_facts(applied.revision) {
             Ok(()) => {
                 self.knows_facts = true;
-                Outcome::Applied
+                self.undrained()
             }
             Err(why) => {
                 let why = one_line(&why);
@@ -554,9 +559,8 @@ impl Agent {
     /// Fetches a revision and applies it. `None`: the store went away in between.
     fn follow(&mut self, what: Applied) -> Option<Outcome> {
         self.kept.memory.begin(what);
-        if !self.write_down() {
-            self.wakes_at = Some(Instant::now() + DISK_REST);
-            return Some(Outcome::Working);
+        if let Err(why) = self.write_down() {
+            return Some(self.disk_fails(why));
         }
         tell!("release {}: revision {}", what.assignment.release, what.revision.short());
         self.outcome = Some((what.assignment, Outcome::Working));
@@ -567,8 +571,7 @@ impl Agent {
                 Ok(files) => {
                     if let Err(why) = self.disk.store(what.revision, &files) {
                         tell!("{why}");
-                        self.wakes_at = Some(Instant::now() + DISK_REST);
-                        return Some(Outcome::Working);
+                        return Some(self.disk_fails(why));
                     }
                 }
                 Err(why) => return Some(self.failed(what, why)),
@@ -579,10 +582,10 @@ impl Agent {
                 tell!("release {} is in force", what.assignment.release);
                 let before = self.kept.memory.applied.map(|applied| applied.revision);
                 self.kept.memory.applied(what);
-                self.write_down();
+                let _ = self.write_down();
                 let kept: Vec<Digest> = before.into_iter().chain([what.revision]).collect();
                 self.disk.forget_but(&kept);
-                Some(Outcome::Applied)
+                Some(self.undrained())
             }
             Err(why) => Some(self.failed(what, why)),
         }
@@ -592,7 +595,7 @@ impl Agent {
         let why = one_line(&why);
         tell!("release {} did not do: {why}", what.assignment.release);
         self.kept.memory.failed(what, why.clone());
-        self.write_down();
+        let _ = self.write_down();
         Outcome::Failed(why)
     }
 
@@ -605,12 +608,7 @@ impl Agent {
             self.kept.todo = Some(self.kept.todo.take().unwrap_or_default().and(difference));
             // What is not written down is forgotten by one that is killed.
             self.disk.keep(&self.kept)?;
-            // What was drained for this takes up its work again, whatever comes of it.
-            self.drain("drain").and_then(|()| self.manager.reload()).inspect_err(|_| {
-                if let Err(why) = self.drain("undrain") {
-                    tell!("{why}");
-                }
-            })
+            self.drain().and_then(|()| self.manager.reload())
         });
         if let Err(why) = difference {
             match self.kept.memory.applied {
@@ -619,10 +617,12 @@ impl Agent {
             }
             self.kept.todo = pending;
             self.carry_out();
+            // What was drained for this takes up its work again, whatever comes of it.
+            let _ = self.undrain();
             return Err(why);
         }
         self.carry_out();
-        self.drain("undrain")
+        Ok(())
     }
 
     /// Has no more units of an application restarted at once than the release lets be unavailable.
@@ -642,7 +642,7 @@ impl Agent {
     /// Does what the rules in force still ask for.
     fn carry_out(&mut self) {
         let Some(mut todo) = self.kept.todo.take() else {
-            self.write_down();
+            let _ = self.write_down();
             return;
         };
         let (disk, kept) = (&self.disk, &mut self.kept);
@@ -657,7 +657,7 @@ impl Agent {
             tell!("{why}; what is left is done when the manager is back");
             self.wakes_at = Some(Instant::now() + MANAGER_REST);
         }
-        self.write_down();
+        let _ = self.write_down();
     }
 
     /// Lays rules out for the manager, with what they know of this host.
@@ -668,8 +668,42 @@ impl Agent {
         self.disk.switch(Some(revision))
     }
 
-    /// Runs the drain command of the settings.
-    fn drain(&self, word: &str) -> Result<(), String> {
+    /// Has the host relieved of its work, if the settings say how.
+    fn drain(&mut self) -> Result<(), String> {
+        if self.settings.drain.is_none() {
+            return Ok(());
+        }
+        // One that is killed meanwhile knows that the host has to take up its work again.
+        self.kept.is_drained = true;
+        self.disk.keep(&self.kept)?;
+        self.run_drain_command("drain")
+    }
+
+    /// Has it take up its work again if it was relieved of it. If that fails it is tried again.
+    fn undrain(&mut self) -> Result<(), String> {
+        if !self.kept.is_drained {
+            return Ok(());
+        }
+        let done = self.run_drain_command("undrain").inspect_err(|why| tell!("{why}"));
+        match &done {
+            Ok(()) => {
+                self.kept.is_drained = false;
+                let _ = self.write_down();
+            }
+            Err(_) => self.wakes_at = Some(Instant::now() + DRAIN_REST),
+        }
+        done
+    }
+
+    /// What comes of rules that are in force once all that they ask for is done.
+    fn undrained(&mut self) -> Outcome {
+        match self.kept.todo.is_none().then(|| self.undrain()) {
+            Some(Err(why)) => Outcome::Held(why),
+            _ => Outcome::Applied,
+        }
+    }
+
+    fn run_drain_command(&self, word: &str) -> Result<(), String> {
         let Some((program, words)) =
             self.settings.drain.as_ref().and_then(|words| words.split_first())
         else {
@@ -742,6 +776,7 @@ impl Agent {
                 self.kept.copies = before;
                 return Ok(());
             }
+            self.undrained();
         }
         // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest.
         for (app, slot) in moves.give_up {

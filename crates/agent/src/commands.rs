@@ -69,6 +69,9 @@ enum Verb {
         /// What for
         #[arg(long, short, default_value = "")]
         message: String,
+        /// Store it though something in it looks like a secret
+        #[arg(long)]
+        allow_secrets: bool,
     },
     /// List revisions, the newest first
     Log,
@@ -129,6 +132,9 @@ enum Verb {
     Keygen {
         /// Where the key is written
         file: PathBuf,
+        /// Print the line of a key that is there
+        #[arg(long)]
+        show: bool,
     },
     /// Let a host in: a user of the store that may read what is desired, and write what is this host's alone
     Admit {
@@ -136,6 +142,9 @@ enum Verb {
         host: HostId,
         /// Where the password is written
         file: PathBuf,
+        /// Give a host that was let in before another password; it is shut out until it has that one
+        #[arg(long)]
+        again: bool,
     },
     /// Let a host in no more, and forget what it said
     Expel {
@@ -216,7 +225,7 @@ fn read_bound(text: &str) -> Result<(String, u32), String> {
 /// What is to be printed.
 pub fn run(cli: Cli) -> Result<i32> {
     match &cli.command {
-        Verb::Keygen { file } => return change::keygen(file),
+        Verb::Keygen { file, show } => return change::keygen(file, *show),
         Verb::Man { dir } => {
             manual::write(dir, Cli::command(), service::command())
                 .context("cannot write the manual pages")?;
@@ -242,7 +251,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Why { app } => show::why(&site, app.as_deref(), cli.json),
         Verb::Logs(args) => over_ssh::logs(&site, &args),
         Verb::Top { once } => show::top(&site, once),
-        Verb::Push { dir, message } => change::push(&site, &dir, &message),
+        Verb::Push { dir, message, allow_secrets } => {
+            change::push(&site, &dir, &message, allow_secrets)
+        }
         Verb::Log => show::log(&site, cli.json),
         Verb::Diff { old, new } => plans::diff(&site, &old, &new),
         Verb::Plan { new, against, all } => {
@@ -262,7 +273,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             change::rollout(&site, "stop", &message, |rollout| rollout.stop(message.clone()))
         }
         Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
-        Verb::Admit { host, file } => change::admit(&site, &host, &file),
+        Verb::Admit { host, file, again } => change::admit(&site, &host, &file, again),
         Verb::Expel { host } => change::expel(&site, &host),
         Verb::Audit => show::audit(&site, cli.json),
         Verb::Prune { keep } => change::prune(&site, keep),

@@ -43,6 +43,8 @@ pub struct Kept {
     pub copies: Copies,
     /// What the rules in force still ask for.
     pub todo: Option<Todo>,
+    /// The drain command was run with `drain`, and not yet with `undrain`.
+    pub is_drained: bool,
 }
 
 /// The state directory.

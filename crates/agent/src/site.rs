@@ -3,8 +3,11 @@
 //! - Owns: how values are read and written.
 //! - Must not: print, or decide.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use warren_hosts::digest::Digest;
@@ -18,6 +21,12 @@ use warren_hosts::revision::{Cut, Files, Manifest};
 use warren_hosts::rollout::Rollout;
 
 use crate::store::{Compare, Fault, OPERATIONS_MAX, Store, Value, Write};
+
+/// How long somebody else waits for one who stores a revision and is gone, seconds.
+const WRITER_LEASE: u64 = 30;
+
+/// How long one waits for somebody else who stores a revision.
+const WRITER_PATIENCE: Duration = Duration::from_secs(45);
 
 /// What names of users of the store begin with that are hosts.
 const USERS: &str = "warren-";
@@ -38,6 +47,46 @@ pub struct Deed {
     pub what: String,
     /// On what, and why.
     pub detail: String,
+}
+
+/// The only one who adds or removes revisions.
+#[derive(Debug)]
+pub struct Writer<'s> {
+    store: &'s Store,
+    lease: i64,
+    name: Vec<u8>,
+    kept: Cell<Instant>,
+}
+
+impl Writer<'_> {
+    /// Writes as [`Store::transact`], if this is still the only writer.
+    ///
+    /// # Errors
+    /// See [`Fault`]; or the lease ran out, since the store was away for too long.
+    pub fn transact(&self, compare: &[Compare], writes: &[Write]) -> anyhow::Result<bool> {
+        if self.kept.get().elapsed() > Duration::from_secs(WRITER_LEASE / 3) {
+            self.store.keep_alive(self.lease)?;
+            self.kept.set(Instant::now());
+        }
+        let is_writer = [Compare::Is(keys::WRITER.to_owned(), self.name.clone())];
+        if self.store.transact(&[&is_writer, compare].concat(), writes)? {
+            return Ok(true);
+        }
+        // One of the conditions does not hold: which?
+        match self.store.get(keys::WRITER)?.is_some_and(|value| value.value == self.name) {
+            true => Ok(false),
+            false => bail!(
+                "the store was away for too long, and somebody else may write by now; try again"
+            ),
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    /// Lets others write; if the store is away, the lease ends by itself.
+    fn drop(&mut self) {
+        let _ = self.store.revoke(self.lease);
+    }
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
@@ -217,16 +266,47 @@ impl Site {
     /// Stores a revision: chunks first, so that one that is there is whole.
     ///
     /// # Errors
-    /// See [`Fault`].
-    pub fn push(&self, cut: &Cut) -> Result<Digest, Fault> {
+    /// See [`Fault`]; or somebody else pushes or prunes.
+    pub fn push(&self, cut: &Cut) -> anyhow::Result<Digest> {
+        let writer = self.become_writer()?;
         for (name, bytes) in &cut.chunks {
             let key = keys::chunk(*name);
-            let compare = [Compare::Modified(key.clone(), 0)];
-            self.store.transact(&compare, &[Write::Put(key, bytes.clone(), 0)])?;
+            let is_new = [Compare::Modified(key.clone(), 0)];
+            writer.transact(&is_new, &[Write::Put(key, bytes.clone(), 0)])?;
         }
         let name = cut.manifest.name();
-        self.store.put(&keys::revision(name), cut.manifest.encode())?;
+        writer.transact(&[], &[Write::Put(keys::revision(name), cut.manifest.encode(), 0)])?;
         Ok(name)
+    }
+
+    /// Becomes the only one who adds or removes revisions, or says that somebody else is.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn become_writer(&self) -> anyhow::Result<Writer<'_>> {
+        let lease = self.store.grant(WRITER_LEASE)?;
+        let name = format!("{} {lease}", rustix::system::uname().nodename().to_string_lossy());
+        let name = name.into_bytes();
+        let end = Instant::now() + WRITER_PATIENCE;
+        let is_free = [Compare::Modified(keys::WRITER.to_owned(), 0)];
+        let take = [Write::Put(keys::WRITER.to_owned(), name.clone(), lease)];
+        while !self.store.transact(&is_free, &take)? {
+            if Instant::now() > end {
+                self.store.revoke(lease)?;
+                bail!("somebody else pushes or prunes at this time; try again");
+            }
+            self.store.keep_alive(lease)?;
+            std::thread::park_timeout(Duration::from_millis(200));
+        }
+        Ok(Writer { store: &self.store, lease, name, kept: Cell::new(Instant::now()) })
+    }
+
+    /// Whether a host was let in.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn is_admitted(&self, id: &HostId) -> Result<bool, Fault> {
+        self.store.has_user(&format!("{USERS}{id}"))
     }
 
     /// All releases by number, as they are stored, without a look at their signatures: hosts do that.

@@ -451,6 +451,17 @@ impl Store {
         self.ask("/v3/auth/user/grant", &json!({"user": name, "role": name})).map(|_| ())
     }
 
+    /// Whether there is a user of this name.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn has_user(&self, name: &str) -> Result<bool, Fault> {
+        match self.ask("/v3/auth/user/get", &json!({ "name": name })) {
+            Err(Fault::Refused(why)) if why.contains("not found") => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+
     /// Removes a user and what he may do.
     ///
     /// # Errors

@@ -162,6 +162,78 @@ fn few_units_of_an_application_are_unavailable_at_once() {
     assert!(String::from_utf8_lossy(&why.stderr).contains("APP=N is expected"), "{why:?}");
 }
 
+/// The host is relieved of its work before, and takes it up again after; one that does not is not healthy.
+#[test]
+fn a_host_that_does_not_take_up_its_work_again_says_so() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-drain", 0, &[]);
+    let (log, stuck) = (site.scratch.text_path("log"), site.scratch.text_path("stuck"));
+    let script = format!("#!/bin/sh\necho $1 >> {log}\n[ $1 = drain ] || [ ! -e {stuck} ]\n");
+    let script = site.scratch.write("drain", &script);
+    site.add_host_with("h1", &format!("DrainCommand=/bin/sh {script}\n"));
+    site.wait_listed(": 1 ok");
+    let words = || std::fs::read_to_string(&log).unwrap_or_default().replace('\n', " ");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    assert_eq!(words(), "drain undrain ");
+    site.scratch.write("stuck", "");
+    let second = site.push(&[("a.conf", "two")]);
+    site.release(&second, &["--patience", "600"]);
+    let driver = site.driver();
+    site.wait_listed("1 behind");
+    wait_until("the host says why", || {
+        let list = site.run(&["list"]);
+        list.contains(&second[..12]) && list.contains("/bin/sh undrain: exit status: 1")
+    });
+    // The next agent knows it, too.
+    site.hosts[0].agent.take().expect("an agent").kill();
+    std::fs::remove_file(site.scratch.path("stuck")).expect("it was there");
+    site.start_agent(0);
+    site.wait_listed("1 ok");
+    wait_until("the release is done", || site.run(&["status"]).contains("is on all hosts"));
+    assert!(words().ends_with("undrain "), "{}", words());
+    driver.signal("TERM");
+    // `/warren/v1/driver`: another one need not wait.
+    wait_until("nobody drives", || {
+        !site.ask("/v3/kv/range", r#"{"key":"L3dhcnJlbi92MS9kcml2ZXI="}"#).contains("kvs")
+    });
+}
+
+#[test]
+fn what_looks_like_a_secret_is_not_pushed() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-secret", 0, &[]);
+    let rules = site.scratch.path("rules");
+    std::fs::create_dir(&rules).expect("a directory");
+    std::fs::write(rules.join("a.conf"), "x = 1\nvars.password = \"hunter22\"\n").expect("written");
+    let rules = site.scratch.text_path("rules");
+    let why = site.fails(&["push", &rules]);
+    assert!(why.contains("a.conf:2: 'password' has a value here"), "{why}");
+    site.run(&["push", &rules, "--allow-secrets"]);
+    let key = site.scratch.text_path("key");
+    let known = site.run(&["keygen", "--show", &key]);
+    let trusted = std::fs::read_to_string(site.scratch.path("trusted-keys")).expect("text");
+    assert_eq!(known, trusted);
+    // Who is at it keeps others out, and is not waited for without an end when he is gone.
+    let writer = r#"{"key":"L3dhcnJlbi92MS93cml0ZXI=","value":"eA=="}"#;
+    site.ask("/v3/kv/put", writer);
+    let began = std::thread::spawn({
+        let key = r#"{"key":"L3dhcnJlbi92MS93cml0ZXI="}"#;
+        let url = site.url.clone();
+        move || {
+            std::thread::park_timeout(std::time::Duration::from_millis(500));
+            let mut curl = std::process::Command::new("curl");
+            curl.args(["-s", "-X", "POST", "-d", key]).arg(format!("{url}/v3/kv/deleterange"));
+            curl.output().expect("curl(1)")
+        }
+    });
+    site.run(&["prune"]);
+    assert!(began.is_finished(), "it did not wait");
+}
+
 #[test]
 fn who_drives_may_be_killed() {
     let Some(site) = Site::ready("hosts-drivers", 4) else { return };
@@ -592,7 +664,12 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         let words = site.run(&["admit", name, &file]);
         assert!(words.contains(&format!("User=warren-{name}")), "{words}");
         site.add_host_with(name, &format!("User=warren-{name}\nPasswordFile={file}\n"));
+        // A second time would shut it out.
+        let why = site.fails(&["admit", name, &site.scratch.text_path("again")]);
+        assert!(why.contains("let in before; --again"), "{why}");
     }
+    site.run(&["admit", "h3", &site.scratch.text_path("h3.first")]);
+    site.run(&["admit", "h3", "--again", &site.scratch.text_path("h3.second")]);
     site.wait_listed("2 hosts: 2 ok");
     let status =
         site.roll_out(&[("shop.conf", "object Container \"shop\" {\n  replicas = 3\n}\n")], &[]);

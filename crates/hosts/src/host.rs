@@ -96,6 +96,8 @@ pub enum Outcome {
     Applied,
     /// It is being fetched or applied.
     Working,
+    /// It goes on when something is out of the way: a full disk, a drain command that fails.
+    Held(String),
     /// The rules have faults, or the manager did not take them; what was in force before stays.
     Failed(String),
     /// The host does not do it: a signature, a number that goes back, ...
@@ -153,7 +155,8 @@ impl Report {
         for cause in &mut self.causes {
             [&mut cause.code, &mut cause.app, &mut cause.example].into_iter().for_each(cut);
         }
-        if let Outcome::Failed(why) | Outcome::Refused(why) = &mut self.outcome {
+        if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &mut self.outcome
+        {
             cut(why);
         }
         self

@@ -47,6 +47,9 @@ pub const ROLLOUT: &str = "/warren/v1/rollout";
 /// Who drives the rollout, under a lease.
 pub const DRIVER: &str = "/warren/v1/driver";
 
+/// Who stores a revision or removes old ones, under a lease: what one removes the other may just have found there.
+pub const WRITER: &str = "/warren/v1/writer";
+
 /// The registration of a host, under its lease.
 pub fn host(id: &HostId) -> String {
     format!("{HOSTS}{id}")

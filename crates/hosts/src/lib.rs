@@ -23,4 +23,5 @@ pub mod policy;
 pub mod release;
 pub mod revision;
 pub mod rollout;
+pub mod secrets;
 pub mod waves;

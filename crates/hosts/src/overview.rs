@@ -57,7 +57,7 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
     match &report.outcome {
         Outcome::Refused(_) => Standing::Refuses,
         Outcome::Failed(_) => Standing::Failed,
-        Outcome::Working => Standing::Behind,
+        Outcome::Working | Outcome::Held(_) => Standing::Behind,
         Outcome::Applied => {
             let is_current =
                 assigned.is_none_or(|a| (a.release, a.back) == (report.release, report.back));
@@ -112,7 +112,7 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
         for cause in &report.causes {
             note(&cause.code, &cause.app, cause.units, cause.since);
         }
-        if let Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
+        if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
             note("", why, 0, u64::MAX);
         }
     }

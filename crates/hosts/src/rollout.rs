@@ -189,7 +189,8 @@ impl Rollout {
             (Phase::Forward, _) => "is being rolled out",
             (Phase::Paused, _) => "is paused",
             (Phase::Back, _) => "goes back",
-            (Phase::Done, _) => "is on all hosts",
+            (Phase::Done, _) if self.absent.is_empty() => "is on all hosts",
+            (Phase::Done, _) => "is on all hosts that were there",
             (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
             (Phase::Stopped, true) => "went back",
             (Phase::Stopped, false) => "was stopped",
@@ -555,6 +556,10 @@ fn health(
     let Some(report) = report else { return late("it has not reported") };
     match &report.outcome {
         Outcome::Working => late("it is still at work"),
+        Outcome::Held(why) => {
+            let why: String = why.chars().take(REASON_BYTES_MAX).collect();
+            late(&format!("it is held up: {why}"))
+        }
         Outcome::Failed(why) | Outcome::Refused(why) => {
             Health::Sick(why.chars().take(REASON_BYTES_MAX).collect())
         }

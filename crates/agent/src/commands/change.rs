@@ -14,6 +14,7 @@ use warren_hosts::policy::{EACH_APP, Policy};
 use warren_hosts::release::Release;
 use warren_hosts::revision::{Files, Manifest, cut};
 use warren_hosts::rollout::{AppLimit, Rollout};
+use warren_hosts::secrets;
 use warren_hosts::waves::waves;
 use warren_sys::tell;
 
@@ -41,16 +42,24 @@ fn write_secret(file: &Path, text: &str) -> Result<()> {
     written.with_context(|| file.display().to_string())
 }
 
-pub(super) fn keygen(file: &Path) -> Result<i32> {
-    let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
-    write_secret(file, &text)?;
+pub(super) fn keygen(file: &Path, show: bool) -> Result<i32> {
+    if !show {
+        let text = SigningKey::generate().map_err(|why| anyhow!(why))?;
+        write_secret(file, &text)?;
+    }
     let key = SigningKey::read(file).map_err(|why| anyhow!(why))?;
     print(&format!("{} {}\n", key.public_line(), author()));
     Ok(0)
 }
 
-pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
+pub(super) fn push(site: &Site, dir: &Path, message: &str, allow_secrets: bool) -> Result<i32> {
     let files = read_directory(dir).map_err(|why| anyhow!(why))?;
+    if let Some(secret) = secrets::first(&files).filter(|_| !allow_secrets) {
+        bail!(
+            "{secret}. Whoever may read the store could read it: bring it to the hosts by other means and name it by \
+             LoadCredential=. If it is no secret: --allow-secrets"
+        );
+    }
     let author = author();
     let parent = site.revisions()?.first().map(|(name, _)| *name);
     let cut = cut(&files, parent, &author, message, now() / 1_000_000)?;
@@ -61,7 +70,10 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str) -> Result<i32> {
 }
 
 /// Lets a host in, and writes what it needs for that to a file.
-pub(super) fn admit(site: &Site, host: &HostId, file: &Path) -> Result<i32> {
+pub(super) fn admit(site: &Site, host: &HostId, file: &Path, again: bool) -> Result<i32> {
+    if !again && site.is_admitted(host)? {
+        bail!("{host} was let in before; --again gives it another password");
+    }
     let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
     write_secret(file, &format!("{password}\n"))?;
     let user = site.admit(host, &password).inspect_err(|_| {
@@ -254,6 +266,8 @@ pub(super) fn rollout(
 }
 
 pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
+    // What is being pushed has chunks that nothing names yet.
+    let writer = site.become_writer()?;
     let revisions = site.revisions()?;
     let releases = site.releases()?;
     let hosts = site.hosts()?;
@@ -283,7 +297,7 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
     let old = releases.keys().filter(|number| !numbers.contains(number));
     writes.extend(old.map(|number| Write::Delete(keys::release(*number))));
     for some in writes.chunks(REMOVED_AT_ONCE) {
-        site.store.transact(&[], some)?;
+        writer.transact(&[], some)?;
     }
     site.note(&author(), "prune", &format!("{} keys", writes.len()))?;
     print(&format!(

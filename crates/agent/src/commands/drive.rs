@@ -8,6 +8,8 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::Assignment;
 use warren_hosts::keys;
 use warren_hosts::rollout::{Clock, Gate, Phase};
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM, SignalFd, SignalSet};
 use warren_sys::tell;
 
 use crate::site::Site;
@@ -93,7 +95,10 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
         gate: gate.map(GateCommand::new),
     };
     let mut is_away = false;
-    loop {
+    let signals = SignalFd::new(SignalSet::EMPTY.with(SIGTERM).with(SIGINT).with(SIGHUP))?;
+    let (epoll, mut ready) = (Epoll::new()?, Events::with_capacity(1));
+    epoll.add(&signals, 0, Interest::READ)?;
+    while signals.read()?.is_none() {
         match driver.turn() {
             Ok(Turn::Assigned) => {
                 is_away = false;
@@ -115,8 +120,13 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
                 (is_away, driver.is_leading) = (true, false);
             }
         }
-        std::thread::park_timeout(EVERY);
+        epoll.wait(&mut ready, Some(EVERY))?;
     }
+    // Another one need not wait until the lease is over.
+    if driver.lease != 0 {
+        site.store.revoke(driver.lease)?;
+    }
+    Ok(0)
 }
 
 /// What came of a turn.

@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use warren_hosts::digest::Digest;
-use warren_hosts::host::Facts;
+use warren_hosts::host::{Facts, Host};
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{Copies, Place, Replicated, held, settled};
+use warren_hosts::placement::{Claim, Copies, Place, Replicated, held, holders, settled};
 use warren_hosts::plan::{Change, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 
@@ -136,6 +136,34 @@ fn planned(
         (id, Planned { facts, now, then })
     };
     Ok((facts.into_iter().map(host).collect(), homeless))
+}
+
+/// Copies of the current revision that no host runs, of how many.
+pub(super) fn copies_that_run_nowhere(site: &Site) -> Result<Homeless> {
+    let releases = site.releases()?;
+    let current = site.current()?;
+    let revision = current.and_then(|current| releases.get(&current.release)?.meant(current.back));
+    let Some(files) = revision.map(|revision| site.files(revision)).transpose()? else {
+        return Ok(Homeless::new());
+    };
+    let hosts = site.hosts()?;
+    let facts = hosts.values().find_map(|host| Some(&host.registration.as_ref()?.facts));
+    let Some(facts) = facts.filter(|_| may_have_copies(&files)) else {
+        return Ok(Homeless::new());
+    };
+    let directory = Temporary::new("current", &files)?;
+    let rules = Evaluated::new(directory.0.clone(), &files, 1);
+    let apps = rules
+        .replicated(&rules.named().prelude(facts, &Copies::new()))
+        .map_err(|why| anyhow!("the current rules have faults: {why}"))?;
+    let claims = site.claims()?;
+    let there = claims.iter().filter(|claim| hosts.get(&claim.host).is_some_and(Host::is_there));
+    let there: Vec<Claim> = there.cloned().collect();
+    let mut run: BTreeMap<HostId, Copies> = BTreeMap::new();
+    for ((app, slot), host) in holders(&there) {
+        run.entry(host.clone()).or_default().entry(app.to_owned()).or_default().push(slot);
+    }
+    Ok(without_room(&apps, &run))
 }
 
 fn without_room(apps: &[Replicated], then: &BTreeMap<HostId, Copies>) -> Homeless {

@@ -9,6 +9,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::overview::{Cause, Standing, causes, standing};
 use warren_hosts::rollout::Rollout;
 
+use super::plans::copies_that_run_nowhere;
 use super::text::{clean, count_of, print};
 use crate::site::Site;
 
@@ -75,7 +76,7 @@ fn note(host: &Host) -> String {
     }
     let Some(report) = &host.report else { return String::new() };
     match (&report.outcome, report.causes.first()) {
-        (Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
+        (Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
         (_, Some(cause)) => format!("{} {}", clean(&cause.code), clean(&cause.app)),
         _ => String::new(),
     }
@@ -132,16 +133,32 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
     let hosts = site.hosts()?;
     let all = causes(hosts.values(), app);
+    let mut copies = copies_that_run_nowhere(site)?;
+    copies.retain(|name, _| app.is_none_or(|app| app == name));
+    for (name, (missing, all)) in &copies {
+        print(&match is_json {
+            true => format!(
+                "{}\n",
+                json!({"format": JSON_VERSION, "container": name, "copies": all, "missing": missing})
+            ),
+            false => format!(
+                "{missing} of {all} copies of {} run nowhere\n  no host has claimed them; where none has room \
+                 (Capacity=), `plan` says so\n",
+                clean(name)
+            ),
+        });
+    }
     match is_json {
         true => {
             for cause in &all {
                 print(&format!("{}\n", serde_json::to_string(cause)?));
             }
         }
+        false if all.is_empty() && !copies.is_empty() => {}
         false if all.is_empty() => print("Nothing is wrong on any host that has reported.\n"),
         false => print(&all.iter().map(cause_text).collect::<String>()),
     }
-    Ok(i32::from(!all.is_empty()))
+    Ok(i32::from(!all.is_empty() || !copies.is_empty()))
 }
 
 fn cause_text(cause: &Cause) -> String {
@@ -255,14 +272,18 @@ fn summary(rollout: &Rollout) -> String {
     let settled = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
     for (at, wave) in rollout.waves.iter().enumerate() {
         let (number, hosts) = (at + 1, count_of(wave.len(), "host"));
+        let absent = match wave.iter().filter(|id| rollout.absent.contains(*id)).count() {
+            0 => String::new(),
+            n => format!(" ({n} away when it began)"),
+        };
         out += &match at.cmp(&rollout.wave) {
-            _ if rollout.is_back => format!("  {settled} of {hosts} went back\n"),
-            std::cmp::Ordering::Less => format!("  wave {number}: {hosts}, healthy\n"),
+            _ if rollout.is_back => format!("  {settled} of {hosts} went back{absent}\n"),
+            std::cmp::Ordering::Less => format!("  wave {number}: {hosts}, healthy{absent}\n"),
             std::cmp::Ordering::Equal => {
                 let mark = if rollout.is_over() { " " } else { ">" };
-                format!("{mark} wave {number}: {settled} of {hosts} healthy\n")
+                format!("{mark} wave {number}: {settled} of {hosts} healthy{absent}\n")
             }
-            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun\n"),
+            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{absent}\n"),
         };
     }
     for (id, why) in &rollout.sick {
