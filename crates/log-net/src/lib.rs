@@ -11,5 +11,6 @@
 pub mod access;
 pub mod fuzz;
 pub mod gateway;
+pub mod programs;
 pub mod tls;
 pub mod upload;

@@ -24,6 +24,7 @@ mod import;
 mod moved;
 mod paths;
 mod place;
+pub mod program;
 mod progress;
 mod proof;
 pub mod reading;

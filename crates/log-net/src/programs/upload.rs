@@ -1,0 +1,116 @@
+//! The program `warren-journal-upload`: its command line.
+//! Must not: do what `upload` does.
+//! Start at [`main`].
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crate::tls::{self, renewed::Renewed};
+use crate::upload::{Compression, Failure, Options, run, url};
+use clap::Parser;
+use rustls::ClientConfig;
+use warren_log_show::Place;
+use warren_log_store::query::Cursor;
+
+/// Where it is kept how far the receiver has got.
+const STATE: &str = "/var/lib/warren/journal-upload/state";
+
+/// Sends the log to a receiver over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "warren-journal-upload", version)]
+struct Args {
+    /// Send to this receiver: `http[s]://HOST[:PORT][/PATH]`, port 19532 without one.
+    #[arg(short, long, value_parser = url::parse)]
+    url: url::Url,
+    #[command(flatten)]
+    place: Place,
+    /// Begin at the entry of this cursor.
+    #[arg(long, value_parser = cursor, conflicts_with = "after_cursor")]
+    cursor: Option<Cursor>,
+    /// Begin after the entry of this cursor.
+    #[arg(long, value_parser = cursor, value_name = "CURSOR")]
+    after_cursor: Option<Cursor>,
+    /// Go on after the cursor in this file, and keep there how far the receiver has got.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = STATE)]
+    save_state: Option<PathBuf>,
+    /// Go on with what comes.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "yes",
+          default_missing_value = "yes", value_parser = truth)]
+    follow: bool,
+    /// Compress: `auto`, once the receiver says that it takes zstd; `zstd`; `none`.
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = compression)]
+    compression: Compression,
+    /// With `https`: show the receiver the certificate in this file (PEM, our own first).
+    #[arg(long, value_name = "PATH")]
+    cert: Option<PathBuf>,
+    /// The key of that certificate (PEM).
+    #[arg(long, value_name = "PATH")]
+    key: Option<PathBuf>,
+    /// With `https`: take receivers whose certificates were signed by one in this file (PEM); those
+    /// that the system trusts without it.
+    #[arg(long, value_name = "PATH")]
+    trust: Option<PathBuf>,
+}
+
+fn cursor(text: &str) -> Result<Cursor, String> {
+    Cursor::parse(text).ok_or_else(|| "not a cursor".to_owned())
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "yes" | "true" | "on" => Ok(true),
+        "0" | "no" | "false" | "off" => Ok(false),
+        _ => Err("neither yes nor no".to_owned()),
+    }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    match text {
+        "auto" => Ok(Compression::Auto),
+        "zstd" => Ok(Compression::Always),
+        "none" => Ok(Compression::Never),
+        _ => Err("neither auto, nor zstd, nor none".to_owned()),
+    }
+}
+
+/// Runs it with the words of its command line; its exit status.
+pub fn main() -> ExitCode {
+    match options(Args::parse()).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            warren_sys::tell!("warren-journal-upload: {}", failure.0);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(args: Args) -> Result<Options, Failure> {
+    let tls = if args.url.is_https { Some(tls(&args)?) } else { None };
+    let Args { url, place, follow, compression, .. } = args;
+    let after = args.after_cursor.map(|cursor| (cursor, false));
+    Ok(Options {
+        args: place.into(),
+        url,
+        cursor: args.cursor.map(|cursor| (cursor, true)).or(after),
+        state: args.save_state,
+        follow,
+        compression,
+        tls,
+    })
+}
+
+/// What the options say, or else the environment in the names of journal-upload.conf(5).
+fn tls(args: &Args) -> Result<Arc<Renewed<ClientConfig>>, Failure> {
+    let or_set = |option: &Option<PathBuf>, name: &str| {
+        let set = || std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        option.clone().or_else(set)
+    };
+    let cert = or_set(&args.cert, "ServerCertificateFile");
+    let key = or_set(&args.key, "ServerKeyFile");
+    let trust = or_set(&args.trust, "TrustedCertificateFile");
+    if cert.is_some() != key.is_some() {
+        return Err(Failure("a certificate and its key come together".to_owned()));
+    }
+    tls::client(cert.zip(key), trust).map(Arc::new)
+}
