@@ -13,7 +13,7 @@ use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_core::model::state::BootTimes;
 use warren_core::model::time::Moment;
-use warren_core::protocol::request::{Asker, KillWhom};
+use warren_core::protocol::request::{Asker, CleanKind, KillWhom};
 use warren_core::settings::Compiled;
 use warren_core::view::View;
 use warren_unit::escape::path_unescape;
@@ -204,6 +204,13 @@ pub enum Call {
     },
     /// Remove the stamp file of a timer (`systemctl clean --what=state`).
     ForgetStamp(UnitId),
+    /// Remove directories of a service that is down.
+    Clean {
+        /// The service.
+        unit: UnitId,
+        /// Which kinds of them.
+        kinds: Vec<CleanKind>,
+    },
     /// daemon-reload; answered when the new generation is in force.
     ReloadConfiguration,
     /// daemon-reexec; the connection may close instead of an answer.

@@ -133,7 +133,10 @@ impl From<Refusal> for BusError {
             Refusal::ScopeNotRunning(_) => BusError::scope_not_running(text),
             Refusal::ScopeExists(_) => BusError::unit_exists(text),
             Refusal::Inactive => BusError::unit_inactive(text),
-            Refusal::HasJob(_) | Refusal::FreezerBusy(_) => BusError::unit_busy(text),
+            Refusal::HasJob(_) | Refusal::FreezerBusy(_) | Refusal::NotAtRest => {
+                BusError::unit_busy(text)
+            }
+            Refusal::NothingToClean => BusError::nothing_to_clean(text),
             Refusal::Kernel(_) => BusError::failed(text),
             Refusal::ShuttingDown => BusError::shutting_down(text),
         }

@@ -22,7 +22,7 @@ use warren_core::model::device_news::Sight;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::JobMode;
 use warren_core::protocol::event::Event;
-use warren_core::protocol::request::Request;
+use warren_core::protocol::request::{CleanKind, Request};
 use warren_unit::{Relation, UnitName};
 
 use crate::faults::Faults;
@@ -60,6 +60,8 @@ pub enum Action {
     Kill(String, i32),
     /// `freeze UNIT` and `thaw UNIT`
     Freeze(String, bool),
+    /// `clean UNIT`: `systemctl clean --what=all`.
+    Clean(String),
     /// `scope UNIT STEPS`: a program starts a process, and the scope that holds it.
     Scope(String, String),
     /// `abandon UNIT`: the program looks after it no longer.
@@ -126,6 +128,7 @@ impl Action {
             "kill" => Action::Kill(unit()?, second.trim().parse().ok()?),
             "freeze" => Action::Freeze(unit()?, true),
             "thaw" => Action::Freeze(unit()?, false),
+            "clean" => Action::Clean(unit()?),
             "scope" => Action::Scope(unit()?, second.trim().to_owned()),
             "abandon" => Action::Abandon(unit()?),
             "reset-failed" => Action::ResetFailed(unit()?),
@@ -195,6 +198,10 @@ impl Action {
             Action::Freeze(name, frozen) => {
                 let Some(unit) = unit(world, name) else { return };
                 world.request(Request::Freeze { unit, frozen: *frozen });
+            }
+            Action::Clean(name) => {
+                let Some(unit) = unit(world, name) else { return };
+                world.request(Request::Clean { unit, kinds: CleanKind::ALL.to_vec() });
             }
             Action::Scope(name, steps) => {
                 let Some(unit) = unit(world, name) else { return };
@@ -311,6 +318,7 @@ impl fmt::Display for Action {
             Action::Kill(unit, signal) => write!(f, "kill {unit} {signal}"),
             Action::Freeze(unit, true) => write!(f, "freeze {unit}"),
             Action::Freeze(unit, false) => write!(f, "thaw {unit}"),
+            Action::Clean(unit) => write!(f, "clean {unit}"),
             Action::Scope(unit, steps) => write!(f, "scope {unit} {steps}"),
             Action::Abandon(unit) => write!(f, "abandon {unit}"),
             Action::ResetFailed(unit) => write!(f, "reset-failed {unit}"),

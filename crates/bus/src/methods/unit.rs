@@ -6,9 +6,10 @@ use crate::backend::Call;
 use crate::error::BusError;
 use crate::wire::Writer;
 use crate::{refusals, transient};
+use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
-use warren_core::protocol::request::KillWhom;
+use warren_core::protocol::request::{CleanKind, KillWhom, Refusal as CoreRefusal};
 use warren_core::settings::TypeSettings;
 use warren_unit::{LoadState, UnitName, UnitType};
 
@@ -324,25 +325,41 @@ fn has_any_process(call: &Invocation<'_>, unit: UnitId) -> bool {
         || !call.backend.processes(unit).is_empty()
 }
 
-/// Clean and CleanUnit: which kinds of files. Only timers have files that this version removes.
+/// Clean and CleanUnit: which kinds of directories. A timer has the file with the time of its last run.
 pub fn clean(call: &mut Invocation<'_>, unit: UnitId) -> Out {
-    let words = call.body.strs()?;
-    let definition = call.view.definition(unit);
-    if definition.unit_type() != UnitType::Timer {
-        return not_done("Removing a unit's directories");
+    let mut kinds = Vec::new();
+    for word in call.body.strs()? {
+        match CleanKind::ALL.into_iter().find(|kind| kind.as_str() == word) {
+            Some(kind) => kinds.push(kind),
+            None if word == "all" => kinds.extend(CleanKind::ALL),
+            // What a service leaves with the manager is not kept for one that is down.
+            None if word == "fdstore" => {}
+            None => return refuse(&format!("Invalid resource type: {word}")),
+        }
     }
+    let definition = call.view.definition(unit);
+    match definition.unit_type() {
+        UnitType::Service => Ok(Step::Ask(Call::Clean { unit, kinds }, Then::Nothing)),
+        UnitType::Timer => forget_stamp(call, unit, &kinds),
+        _ => {
+            let text = format!("Unit '{}' does not support cleaning.", definition.name);
+            Err(BusError::not_supported(text).into())
+        }
+    }
+}
+
+fn forget_stamp(call: &Invocation<'_>, unit: UnitId, kinds: &[CleanKind]) -> Out {
     let run = call.view.run(unit);
-    if !run.active_state().is_down() || run.job.is_some() {
-        return Err(BusError::unit_busy("Unit is not inactive or has pending job.").into());
+    if run.active_state() != ActiveState::Inactive || run.job.is_some() {
+        return Err(BusError::from(CoreRefusal::NotAtRest).into());
     }
     let is_stamped = matches!(
-        &call.backend.compiled(definition).own,
+        &call.backend.compiled(call.view.definition(unit)).own,
         TypeSettings::Timer(config) if config.persistent
     );
-    let is_asked = words.iter().any(|word| matches!(*word, "state" | "all"));
-    match is_asked && is_stamped {
+    match is_stamped && kinds.contains(&CleanKind::State) {
         true => Ok(Step::Ask(Call::ForgetStamp(unit), Then::Nothing)),
-        false => Err(BusError::nothing_to_clean("No matching resources found.").into()),
+        false => Err(BusError::from(CoreRefusal::NothingToClean).into()),
     }
 }
 

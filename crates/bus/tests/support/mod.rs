@@ -245,6 +245,7 @@ impl Machine {
                 inner.request(asker, Request::Kill { unit, whom, signal })
             }
             Call::Freeze { unit, frozen } => inner.request(asker, Request::Freeze { unit, frozen }),
+            Call::Clean { unit, kinds } => inner.request(asker, Request::Clean { unit, kinds }),
             Call::ForgetStamp(_) | Call::ReloadConfiguration | Call::Reexecute => Ok(Answer::Done),
             Call::Leave(_) | Call::LeaveInOrder(_) => Ok(Answer::Done),
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),

@@ -8,7 +8,8 @@
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
 use crate::features::{dynamic_user, ipc, private_tmp, runtime_limit};
-use crate::model::ids::UnitId;
+use crate::model::active_state::ActiveState;
+use crate::model::ids::{ClientId, UnitId};
 use crate::model::job::{Job, JobKind};
 use crate::model::leftover::{TerminalLeft, Trace};
 use crate::model::state::{Clearing, TypeState};
@@ -17,7 +18,7 @@ use crate::parts::resources::Resources;
 use crate::parts::unit_settings;
 use crate::parts::units::Units;
 use crate::protocol::event::Effect;
-use crate::protocol::request::Notice;
+use crate::protocol::request::{CleanKind, Notice, Refusal, Reply};
 use crate::settings::{Compiled, TypeSettings};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,6 +132,60 @@ pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, res
         Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
     note_removal(core, unit, settings);
     core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+}
+
+/// Removes directories of a service that is down, for a client, who hears when they are gone. No start of the service
+/// comes in between.
+pub(crate) fn clean(
+    core: &mut Core,
+    client: ClientId,
+    unit: UnitId,
+    kinds: &[CleanKind],
+) -> Result<Option<Reply>, Refusal> {
+    let is_clearing = core.units.clearing(unit).is_some();
+    if core.units.active_state(unit) != ActiveState::Inactive
+        || core.units.run(unit).job.is_some()
+        || is_clearing
+    {
+        return Err(Refusal::NotAtRest);
+    }
+    let settings = unit_settings::compiled(core, unit);
+    let TypeSettings::Service(config) = &settings.own else { return Err(Refusal::NothingToClean) };
+    let context = core.settings.common.context.clone();
+    let traces: Vec<Trace> =
+        kinds.iter().flat_map(|kind| directories(&config.exec, &context, *kind)).collect();
+    if traces.is_empty() {
+        return Err(Refusal::NothingToClean);
+    }
+    let id = core.outbox.new_effect(unit);
+    let (restarting, until) = (false, None);
+    core.units.history_mut(unit).clearing =
+        Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
+    core.resources.removals.insert(unit, &traces);
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+    core.outbox.waiting_clients.insert(id, client);
+    Ok(None)
+}
+
+/// The directories of one kind, those that only users get to who are made for a run, and links that lead there.
+fn directories(exec: &ExecConfig, context: &Context, kind: CleanKind) -> Vec<Trace> {
+    let (base, of) = match kind {
+        CleanKind::Runtime => (&context.runtime_dir, &exec.runtime_directory),
+        CleanKind::State => (&context.state_dir, &exec.state_directory),
+        CleanKind::Cache => (&context.cache_dir, &exec.cache_directory),
+        CleanKind::Logs => (&context.log_dir, &exec.logs_directory),
+        CleanKind::Configuration => (&context.config_dir, &exec.configuration_directory),
+    };
+    let mut out = Vec::new();
+    for directory in &of.paths {
+        // A link there is removed, and not what it leads to.
+        out.push(Trace::Directory(format!("{base}/{}", directory.path)));
+        if kind != CleanKind::Configuration {
+            out.push(Trace::Directory(format!("{base}/private/{}", directory.path)));
+        }
+        out.extend(directory.symlinks.iter().map(|link| Trace::Link(format!("{base}/{link}"))));
+    }
+    out
 }
 
 /// Has removed what stayed for a job that was there when its unit went down, and that is over now without having

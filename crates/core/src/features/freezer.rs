@@ -43,7 +43,7 @@ pub(crate) fn freeze_request(
     let freezer = if frozen { Freezer::Freezing(id) } else { Freezer::Thawing(id) };
     core.units.history_mut(unit).freezer = freezer;
     core.outbox.effects.push(Effect::Freeze { id, unit, frozen });
-    core.outbox.freeze_waiters.insert(id, client);
+    core.outbox.waiting_clients.insert(id, client);
     Ok(None)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn thaw_first(core: &mut Core, unit: UnitId) {
 }
 
 pub(crate) fn answer_freezer(outbox: &mut Outbox, effect: EffectId, reply: Reply) {
-    if let Some(client) = outbox.freeze_waiters.remove(&effect) {
+    if let Some(client) = outbox.waiting_clients.remove(&effect) {
         outbox.effects.push(Effect::Reply { client, reply });
     }
 }

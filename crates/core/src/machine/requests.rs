@@ -1,6 +1,6 @@
 //! What clients ask for, and what is asked of all units at once.
 
-use crate::features::{freezer, remarks, shutdown_state, survival};
+use crate::features::{cleanup, freezer, remarks, shutdown_state, survival};
 use crate::graph::Graph;
 use crate::jobs::{ends, install};
 use crate::machine::admin_marks;
@@ -112,6 +112,7 @@ fn serve(
         Request::Freeze { unit, frozen } => {
             return freezer::freeze_request(core, client, unit, frozen);
         }
+        Request::Clean { unit, kinds } => return cleanup::clean(core, client, unit, &kinds),
     };
     reply.map(Some)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Outbox {
     /// The machine ends by other means than jobs: no command of a unit begins any more. Mounts may still go.
     pub given_up: bool,
     /// Who waits for a unit to be frozen or thawed, by the effect.
-    pub freeze_waiters: BTreeMap<EffectId, ClientId>,
+    pub waiting_clients: BTreeMap<EffectId, ClientId>,
     next_id: EffectId,
     /// Effects under way, and the unit that asked for each.
     pending: BTreeMap<EffectId, UnitId>,
@@ -37,7 +37,7 @@ impl Default for Outbox {
             effects: Vec::new(),
             trace: TraceQueue::default(),
             given_up: false,
-            freeze_waiters: BTreeMap::new(),
+            waiting_clients: BTreeMap::new(),
             next_id: EffectId(1),
             pending: BTreeMap::new(),
             too_late: BTreeMap::new(),

@@ -39,6 +39,39 @@ pub enum KillWhom {
     All,
 }
 
+/// A kind of directories that a unit has (`systemctl clean --what=`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum CleanKind {
+    Runtime,
+    State,
+    Cache,
+    Logs,
+    Configuration,
+}
+
+impl CleanKind {
+    /// All of them.
+    pub const ALL: [CleanKind; 5] = [
+        CleanKind::Runtime,
+        CleanKind::State,
+        CleanKind::Cache,
+        CleanKind::Logs,
+        CleanKind::Configuration,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CleanKind::Runtime => "runtime",
+            CleanKind::State => "state",
+            CleanKind::Cache => "cache",
+            CleanKind::Logs => "logs",
+            CleanKind::Configuration => "configuration",
+        }
+    }
+}
+
 /// A request that changes run state. The unit is loaded before the core sees it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Request {
@@ -95,6 +128,13 @@ pub enum Request {
         unit: UnitId,
         /// Which of both.
         frozen: bool,
+    },
+    /// Remove directories of a unit that is down.
+    Clean {
+        /// The unit.
+        unit: UnitId,
+        /// Which kinds of them.
+        kinds: Vec<CleanKind>,
     },
     /// Start a scope, which takes these processes in.
     StartScope {
@@ -204,6 +244,10 @@ pub enum Refusal {
     ScopeExists(UnitName),
     /// The unit is down.
     Inactive,
+    /// The unit is not down, has failed, or has a job.
+    NotAtRest,
+    /// The unit has none of the directories that are to be removed.
+    NothingToClean,
     /// The unit has a job.
     HasJob(UnitName),
     /// It is being frozen or thawed, or something else came in between.
@@ -265,6 +309,8 @@ impl std::fmt::Display for Refusal {
                 write!(f, "Scope {u} is not running, cannot abandon.")
             }
             Refusal::ScopeExists(u) => write!(f, "Unit {u} was already loaded."),
+            Refusal::NotAtRest => write!(f, "Unit is not inactive or has pending job."),
+            Refusal::NothingToClean => write!(f, "No matching resources found."),
             Refusal::Inactive => write!(f, "Unit is inactive."),
             Refusal::HasJob(u) => write!(f, "Unit {u} has a pending job."),
             Refusal::FreezerBusy(u) => write!(f, "Unit {u} is being frozen, thawed or changed."),

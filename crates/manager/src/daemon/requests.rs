@@ -165,6 +165,9 @@ impl Daemon {
                 self.attach_by_call(unit, &subgroup, &pids, reply);
             }
             Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
+            Call::Clean { unit, kinds } => {
+                self.ask(asker, Request::Clean { unit, kinds }, Client::Bus(reply));
+            }
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
                 let how = Reload::ALL;

@@ -94,6 +94,7 @@ fn clearing_done(core: &mut Core, unit: UnitId, effect: EffectId, _: &Done) -> b
     };
     core.units.history_mut(unit).clearing = None;
     core.resources.removals.remove(unit);
+    freezer::answer_freezer(&mut core.outbox, effect, Reply::Done);
     if clearing.again {
         let settings = unit_settings::compiled(core, unit);
         cleanup::clear_away(core, unit, &settings, false);
