@@ -34,6 +34,7 @@ fn arguments(words: &str) -> (String, Writer) {
         match kind {
             "u" => drop_writer(body.u32(value.parse().expect("a number"))),
             "i" => drop_writer(body.i32(value.parse().expect("a number"))),
+            "t" => drop_writer(body.u64(value.parse().expect("a number"))),
             "b" => drop_writer(body.bool(value == "true")),
             "ay" => drop_writer(body.bytes(value.as_bytes())),
             "as" => drop_writer(body.strs(value.split(',').filter(|text| !text.is_empty()))),

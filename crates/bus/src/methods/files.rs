@@ -73,6 +73,11 @@ pub fn disable_with_flags(call: &mut Invocation<'_>) -> Out {
     with_flags(call, UnitFileVerb::Disable, false)
 }
 
+/// What systemctl(1) of 253 and later asks for.
+pub fn disable_with_install_info(call: &mut Invocation<'_>) -> Out {
+    with_flags(call, UnitFileVerb::Disable, true)
+}
+
 pub fn reenable(call: &mut Invocation<'_>) -> Out {
     with_force(call, UnitFileVerb::Reenable, true)
 }

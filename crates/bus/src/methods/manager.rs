@@ -104,6 +104,8 @@ methods! {
         Files = files::enable_with_flags;
     DisableUnitFilesWithFlags "as:files t:flags" -> "a(sss):changes"
         Files = files::disable_with_flags;
+    DisableUnitFilesWithFlagsAndInstallInfo "as:files t:flags" ->
+        "b:carries_install_info a(sss):changes" Files = files::disable_with_install_info;
     ReenableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
         Files = files::reenable;
     LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Files = files::link;
