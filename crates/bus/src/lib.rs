@@ -17,6 +17,7 @@ mod connection;
 pub mod descriptors;
 mod dispatch;
 pub mod error;
+pub mod fuzz;
 pub mod glob;
 mod introspect;
 mod listed;

@@ -35,6 +35,54 @@ pub fn device(data: &[u8]) {
     standings(&first);
 }
 
+/// The same as [`device`], once as it is and once with checksums made right wherever a label begins.
+pub fn mended_device(data: &[u8]) {
+    device(data);
+    let mut bytes = data.to_vec();
+    for block in bytes.chunks_mut(crate::lvm::SECTOR_BYTES) {
+        mend(block);
+    }
+    if let Some(block) = bytes.get_mut(BTRFS.0..BTRFS.1) {
+        let sum = crate::btrfs::checksum(block).to_le_bytes();
+        block[..sum.len()].copy_from_slice(&sum);
+    }
+    if bytes != data {
+        device(&bytes);
+    }
+}
+
+/// Where the superblock of btrfs is.
+const BTRFS: (usize, usize) = (64 << 10, (64 << 10) + 4096);
+
+/// Makes the checksums of a sector right, if it is of a kind that has some.
+fn mend(block: &mut [u8]) {
+    if block.len() < crate::lvm::SECTOR_BYTES {
+        return;
+    }
+    match () {
+        () if block.starts_with(b"LABELONE") => {
+            let sum = crate::lvm::checksum(&[&block[20..]]).to_le_bytes();
+            block[16..20].copy_from_slice(&sum);
+        }
+        () if block[4..].starts_with(b" LVM2 x[5A%r0N*>") => {
+            let sum = crate::lvm::checksum(&[&block[4..]]).to_le_bytes();
+            block[..4].copy_from_slice(&sum);
+        }
+        () if block.starts_with(b"EFI PART") => {
+            let length = u32::from_le_bytes([block[12], block[13], block[14], block[15]]) as usize;
+            block[16..20].fill(0);
+            let summed = &block[..length.min(block.len())];
+            let sum = crc32fast::hash(summed).to_le_bytes();
+            block[16..20].copy_from_slice(&sum);
+        }
+        () if block.starts_with(b"\xde\x11\xde\x11") => {
+            let sum = crate::firmware::ddf_checksum(block).to_be_bytes();
+            block[4..8].copy_from_slice(&sum);
+        }
+        () => {}
+    }
+}
+
 /// Every group that was found can be asked how it stands with all, none and half of its members.
 fn standings(scan: &Scan) {
     let Content::Lvm(member) = &scan.content else { return };

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
@@ -48,6 +50,7 @@ pub struct Reading<'r> {
     /// What was read before: a file that is as it was then is not read again.
     pub(crate) before: &'r BTreeMap<PathBuf, SourceFile>,
     pub(crate) search: &'r [PathBuf],
+    pub(crate) reach: &'r Reach,
     pub(crate) bytes: u64,
     pub(crate) log: Log<'r>,
 }
@@ -125,8 +128,51 @@ impl IncludeRequest {
     }
 }
 
+/// What may be read. Faults in a file are shown with its lines, and its text may come to be that of units: who may
+/// write rules is not thereby one who may read every file that root can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Every file.
+    Everything,
+    /// What lies below this directory, links followed, and what everybody may read.
+    Below(PathBuf),
+}
+
+impl Reach {
+    /// Of rules in a directory: root reads what others could not.
+    pub fn of(directory: &Path) -> Reach {
+        match warren_sys::process::own_ids() {
+            (0, _) => Reach::Below(directory.to_owned()),
+            _ => Reach::Everything,
+        }
+    }
+
+    /// Whether a file may be read that is open.
+    fn covers(&self, file: &fs::File) -> bool {
+        let Reach::Below(directory) = self else { return true };
+        let way = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // Without /proc nobody says where it is.
+        let Ok(real) = fs::read_link(way) else { return true };
+        let is_below = || fs::canonicalize(directory).is_ok_and(|root| real.starts_with(root));
+        is_below() || is_for_everybody(file, &real)
+    }
+}
+
+/// Whether everybody may come to a file and read it.
+fn is_for_everybody(file: &fs::File, real: &Path) -> bool {
+    let has = |metadata: std::io::Result<fs::Metadata>, bit| {
+        metadata.is_ok_and(|found| found.mode() & bit != 0)
+    };
+    let above = real.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+    has(file.metadata(), 0o004) && above.into_iter().all(|path| has(fs::metadata(path), 0o001))
+}
+
 /// A file's state and text, bounded. What is neither a file nor readable is an error in words.
-pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFile, String> {
+pub(crate) fn read(
+    path: &Path,
+    before: Option<&SourceFile>,
+    reach: &Reach,
+) -> Result<SourceFile, String> {
     let says = |error: std::io::Error| format!("{}: {error}", path.display());
     let metadata = fs::metadata(path).map_err(says)?;
     let identity = Identity::of(&metadata);
@@ -141,6 +187,12 @@ pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFil
     }
     let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
     let file = fs::File::open(path).map_err(says)?;
+    if !reach.covers(&file) {
+        let path = path.display();
+        return Err(format!(
+            "{path}: it lies outside of the directory of rules, and not everybody may read it; move it there"
+        ));
+    }
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(says)?;
     // Touched but the same: the old text stays the text.
     let source = match before {
@@ -152,7 +204,7 @@ pub(crate) fn read(path: &Path, before: Option<&SourceFile>) -> Result<SourceFil
 
 impl Reading<'_> {
     fn file(&mut self, path: &Path) -> Result<Source, String> {
-        let one = read(path, self.before.get(path))
+        let one = read(path, self.before.get(path), self.reach)
             .inspect_err(|_| self.note_refused(path.to_owned()))?;
         self.bytes += one.source.text.len() as u64;
         if self.bytes > ALL_BYTES_MAX {

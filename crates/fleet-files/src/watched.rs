@@ -8,7 +8,7 @@ use warren_fleet::Source;
 use warren_sys::inotify::{Inotify, WatchFor, WatchId};
 
 use crate::identity::Identity;
-use crate::reading::{Log, Observation, Reading, read};
+use crate::reading::{Log, Observation, Reach, Reading, read};
 
 /// What became of the files of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,7 @@ pub struct Files {
     directory: PathBuf,
     /// Where `include <...>` looks.
     search: Vec<PathBuf>,
+    reach: Reach,
     seen: Observation,
     watch: Option<Inotify>,
     watched: BTreeMap<WatchId, PathBuf>,
@@ -45,6 +46,7 @@ impl Files {
     /// The files below `directory`. With `watched`, later changes are heard of.
     pub fn new(directory: PathBuf, watched: bool) -> Files {
         Files {
+            reach: Reach::of(&directory),
             directory,
             search: Vec::new(),
             seen: Observation::default(),
@@ -55,9 +57,10 @@ impl Files {
         }
     }
 
-    /// The same, with directories where `include <...>` looks.
+    /// The same, with directories where `include <...>` looks, for a configuration that has its files in several
+    /// places: all may be read.
     pub fn with_search_path(self, search: Vec<PathBuf>) -> Files {
-        Files { search, ..self }
+        Files { search, reach: Reach::Everything, ..self }
     }
 
     /// The directory.
@@ -88,8 +91,8 @@ impl Files {
         self.watch_directory(&self.directory.clone());
         before.directories.iter().for_each(|directory| self.watch_directory(directory));
         let mut seen = Observation::default();
-        let (before_files, search) = (&before.files, &self.search);
-        let reading = Reading { seen: &mut seen, before: before_files, search, bytes: 0, log };
+        let (before, search, reach) = (&before.files, &self.search, &self.reach);
+        let reading = Reading { seen: &mut seen, before, search, reach, bytes: 0, log };
         let out = evaluate(reading);
         seen.directories.sort();
         seen.directories.dedup();
@@ -151,7 +154,7 @@ impl Files {
     /// Reads a known file again; false if it cannot be read.
     fn look_at(&mut self, path: &Path, changes: &mut Changes) -> bool {
         let Some(known) = self.seen.files.get_mut(path) else { return true };
-        let Ok(now) = read(path, Some(known)) else { return false };
+        let Ok(now) = read(path, Some(known), &self.reach) else { return false };
         if !std::sync::Arc::ptr_eq(&now.source.text, &known.source.text) {
             changes.modified.push(now.source.clone());
         }
@@ -170,7 +173,7 @@ impl Files {
             let elsewhere: BTreeSet<&PathBuf> = of_others.flat_map(|(_, (_, all))| all).collect();
             let [was, is] = [&before, &now].map(|all| all.iter().collect::<BTreeSet<_>>());
             for path in now.iter().filter(|path| !was.contains(path)) {
-                match read(path, None) {
+                match read(path, None, &self.reach) {
                     Ok(new) if !elsewhere.contains(path) && !self.seen.files.contains_key(path) => {
                         changes.modified.push(new.source.clone());
                         self.seen.files.insert(path.clone(), new);
@@ -292,6 +295,36 @@ mod tests {
         files.changes(false);
         assert!(files.changes(false).is_empty());
         found.is_ok()
+    }
+
+    /// A rule names it, or a link among the rules leads to it.
+    #[test]
+    fn a_closed_file_outside_of_the_rules_is_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = scratch("closed");
+        let (rules, secret) = (scratch.path("rules"), scratch.path("secret"));
+        scratch.write("rules/own.conf", "own");
+        fs::write(&secret, "hunter2").expect("written");
+        std::os::unix::fs::symlink(&secret, rules.join("link.conf")).expect("a link");
+        std::os::unix::fs::symlink(&rules, scratch.path("current")).expect("a link");
+        let is_open = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 1 != 0);
+        let can_come = scratch.0.ancestors().all(is_open);
+        for (mode, is_read) in [(0o600, false), (0o640, false), (0o644, can_come)] {
+            fs::set_permissions(&secret, PermissionsExt::from_mode(mode)).expect("it is ours");
+            let reach = Reach::Below(scratch.path("current"));
+            for path in [&secret, &rules.join("link.conf")] {
+                let found = read(path, None, &reach);
+                assert_eq!(found.is_ok(), is_read, "{path:?} {mode:o}");
+                let said = found.err().unwrap_or_default();
+                assert!(!said.contains("hunter2") && said.is_empty() == is_read, "{said}");
+            }
+            fs::set_permissions(rules.join("own.conf"), PermissionsExt::from_mode(mode))
+                .expect("it is ours");
+            assert!(read(&rules.join("own.conf"), None, &reach).is_ok(), "rules may be closed");
+        }
+        fs::set_permissions(&scratch.0, PermissionsExt::from_mode(0o700)).expect("it is ours");
+        let reach = Reach::Below(rules);
+        assert!(read(&secret, None, &reach).is_err(), "nobody else comes there");
     }
 
     #[test]

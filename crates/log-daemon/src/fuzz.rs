@@ -30,6 +30,29 @@ pub fn input(data: &[u8]) {
     assert_eq!(whole, read([cut.0, cut.1]));
 }
 
+/// Reads bytes as a message of the manager about streams, units and entries, and as a record of the kernel.
+pub fn handover(data: &[u8]) {
+    let (packets, faults) = crate::input::handover::parse(data);
+    assert!(packets.len() + faults.len() <= data.len() + 1, "each takes some bytes");
+    let _ = crate::input::kmsg::parse(data);
+    let _ = crate::input::command_line::of(data);
+}
+
+/// Reads bytes as memory that a log daemon left, and as the records of one frame of it.
+///
+/// # Panics
+/// If it is read beyond its end.
+pub fn pending(data: &[u8]) {
+    use crate::input::pending::read;
+    assert!(read(data).1 <= data.len());
+    let mut framed = (data.len() as u32).to_le_bytes().to_vec();
+    framed.extend(crc32fast::hash(data).to_le_bytes());
+    framed.extend_from_slice(data);
+    let (content, end) = read(&framed);
+    assert!(end == 0 || end == framed.len());
+    assert!(content.entries.len() <= data.len());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,24 @@ pub fn catalog(text: &str) {
     crate::catalog::check_round_trip(text);
 }
 
+/// Reads bytes as a stream in the Journal Export Format, whole and in two pieces.
+///
+/// # Panics
+/// If it reads otherwise when it is cut.
+pub fn export(data: &[u8]) {
+    let read = |pieces: [&[u8]; 2]| {
+        let (mut parser, mut entries) = (crate::export::Parser::default(), Vec::new());
+        for piece in pieces {
+            parser.push(piece, |entry| entries.push((entry.stamp, entry.fields)));
+        }
+        let (last, left_out) = parser.finish();
+        entries.extend(last.map(|entry| (entry.stamp, entry.fields)));
+        (entries, left_out.fields, left_out.lines, left_out.parts)
+    };
+    let (begin, end) = data.split_at(data.len() / 2);
+    assert_eq!(read([data, b""]), read([begin, end]));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

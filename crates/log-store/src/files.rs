@@ -9,6 +9,7 @@ pub mod patient;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ pub struct Space {
 #[derive(Debug, Clone)]
 pub struct Disk {
     directory: PathBuf,
+    /// The directory itself, whatever its path leads to by now, and a path that leads to it.
+    held: Option<Arc<(fs::File, PathBuf)>>,
     /// Only these files are listed.
     chosen: Option<BTreeSet<String>>,
 }
@@ -92,17 +95,38 @@ pub struct Disk {
 impl Disk {
     /// The directory need not exist until something is created in it.
     pub fn new(directory: impl Into<PathBuf>) -> Disk {
-        Disk { directory: directory.into(), chosen: None }
+        Disk { directory: directory.into(), held: None, chosen: None }
     }
 
     /// Some files of a directory, to be read.
     pub fn of_files(directory: impl Into<PathBuf>, names: BTreeSet<String>) -> Disk {
-        Disk { directory: directory.into(), chosen: Some(names) }
+        Disk { directory: directory.into(), held: None, chosen: Some(names) }
+    }
+
+    /// A directory that is held: what is renamed to its path, or mounted over it, is never touched. Without /proc it
+    /// is gone to by its path.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn hold(directory: impl Into<PathBuf>) -> Result<Disk> {
+        let mut disk = Disk::new(directory);
+        let held = fs::File::open(&disk.directory);
+        let held = held.map_err(|e| Error::io("open", &disk.own_name(), &e))?;
+        let way = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        if way.exists() {
+            disk.held = Some(Arc::new((held, way)));
+        }
+        Ok(disk)
     }
 
     /// Where it is.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
+    }
+
+    /// A path that leads there, for as long as this is held.
+    pub fn way(&self) -> &std::path::Path {
+        self.held.as_ref().map_or(&self.directory, |held| &held.1)
     }
 
     /// Makes sure that there is one writer; for as long as the file is open.
@@ -113,7 +137,7 @@ impl Disk {
         const NAME: &str = "lock";
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(LOCK_MODE);
-        let file = options.open(self.directory.join(NAME));
+        let file = options.open(self.way().join(NAME));
         let file = file.map_err(|e| Error::io("open", NAME, &e))?;
         // Who can open it can hold it. One of an earlier version may be for the group to read.
         let is_private = file.metadata().is_ok_and(|stat| stat.mode() & 0o077 == 0);
@@ -144,7 +168,7 @@ impl Disk {
             return self.unlink(name);
         }
         let at = |e: std::io::Error| Error::io("cut", name, &e);
-        let file = match fs::OpenOptions::new().write(true).open(self.directory.join(name)) {
+        let file = match fs::OpenOptions::new().write(true).open(self.way().join(name)) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(at)?,
         };
@@ -200,7 +224,7 @@ impl Files for Disk {
     fn list(&self) -> Result<Vec<Listed>> {
         let at = |e: std::io::Error| Error::io("list", &self.own_name(), &e);
         let mut all = Vec::new();
-        let listing = match fs::read_dir(&self.directory) {
+        let listing = match fs::read_dir(self.way()) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(all),
             listing => listing.map_err(at)?,
         };
@@ -222,24 +246,24 @@ impl Files for Disk {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn File>> {
-        let file = fs::File::open(self.directory.join(name));
+        let file = fs::File::open(self.way().join(name));
         Ok(self.wrap(name, file.map_err(|e| Error::io("open", name, &e))?))
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn File>> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(FILE_MODE);
-        let file = options.open(self.directory.join(name));
+        let file = options.open(self.way().join(name));
         Ok(self.wrap(name, file.map_err(|e| Error::io("create", name, &e))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        fs::rename(self.directory.join(from), self.directory.join(to))
+        fs::rename(self.way().join(from), self.way().join(to))
             .map_err(|e| Error::io("rename", from, &e))
     }
 
     fn unlink(&self, name: &str) -> Result<()> {
-        match fs::remove_file(self.directory.join(name)) {
+        match fs::remove_file(self.way().join(name)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::io("unlink", name, &e))
             }
@@ -248,13 +272,13 @@ impl Files for Disk {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        fs::File::open(&self.directory)
+        fs::File::open(self.way())
             .and_then(|directory| directory.sync_all())
             .map_err(|e| Error::io("sync", &self.own_name(), &e))
     }
 
     fn space(&self) -> Result<Space> {
-        let stat = rustix::fs::statvfs(&self.directory)
+        let stat = rustix::fs::statvfs(self.way())
             .map_err(|e| Error::io("statvfs", &self.own_name(), &e.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })

@@ -5,12 +5,17 @@
 use std::sync::Arc;
 use warren_sys::errno::EROFS;
 
-use crate::block::{Block, Builder};
-use crate::entry::Entry;
+use crate::block::{BLOCK_HEADER_BYTES, Block, Builder, Header, Identity, Section};
+use crate::entry::{Entry, Id128};
 use crate::error::{Error, Result};
 use crate::files::memory::InMemory;
 use crate::files::{File, Files, Listed, Space};
+use crate::query::union::Reader;
 use crate::query::{Cursor, Direction, Expr, Grep, Journal, Query};
+use crate::segment::layout::{
+    FILE_HEADER_BYTES, FileHeader, FileKind, Place, TRAILER_BYTES, Trailer,
+};
+use crate::systemd::SystemdFile;
 
 /// Reads bytes as a block; what can be read can be written and read again.
 ///
@@ -56,6 +61,102 @@ pub fn file(data: &[u8]) {
         }
     }
 }
+
+/// The same as [`block`], with checksums made right.
+pub fn mended_block(data: &[u8]) {
+    block(data);
+    let mut bytes = data.to_vec();
+    mend_block(&mut bytes, 0);
+    block(&bytes);
+}
+
+/// The same as [`file`], with checksums of all that is found made right.
+pub fn mended_file(data: &[u8]) {
+    file(data);
+    let mut bytes = data.to_vec();
+    let mut at = FILE_HEADER_BYTES as usize;
+    bytes.get_mut(..at).map(seal_with_checksum);
+    while let Some(end) = mend_block(&mut bytes, at).filter(|end| *end > at) {
+        at = end;
+    }
+    mend_trailer(&mut bytes);
+    file(&bytes);
+}
+
+/// Reads bytes as the directory of a segment that has no blocks.
+pub fn directory(data: &[u8]) {
+    let identity = Identity { file: Id128([7; 16]), sequence: Id128([8; 16]) };
+    let header = FileHeader::new(FileKind::Segment, identity, Id128::default(), "a");
+    let mut bytes = header.to_bytes();
+    let place = Place::pack(data, bytes.len() as u64, &mut bytes);
+    let file_bytes = (bytes.len() + TRAILER_BYTES) as u64;
+    let trailer = Trailer { identity, directory: place, file_bytes, raw_bytes: data.len() as u64 };
+    bytes.extend_from_slice(&trailer.to_bytes());
+    file(&bytes);
+}
+
+/// Makes a trailer right, and what it says of the directory.
+fn mend_trailer(bytes: &mut [u8]) -> Option<()> {
+    let begin = bytes.len().checked_sub(TRAILER_BYTES)?;
+    seal_with_checksum(&mut bytes[begin..]);
+    let (mut trailer, _) = Trailer::parse(bytes, bytes.len() as u64).ok()?;
+    let offset = usize::try_from(trailer.directory.offset).ok()?;
+    let end = offset.checked_add(trailer.directory.stored as usize)?;
+    trailer.directory.crc = crc32fast::hash(bytes.get(offset..end)?);
+    bytes[begin..].copy_from_slice(&trailer.to_bytes());
+    Some(())
+}
+
+/// The last four bytes are the checksum of those before.
+fn seal_with_checksum(bytes: &mut [u8]) {
+    let (body, crc) = bytes.split_at_mut(bytes.len() - 4);
+    crc.copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+}
+
+/// Makes a block right that lies there, with its sections; gives its end.
+fn mend_block(bytes: &mut [u8], at: usize) -> Option<usize> {
+    let body = at + BLOCK_HEADER_BYTES;
+    seal_with_checksum(bytes.get_mut(at..body)?);
+    let mut header = Header::parse(&bytes[at..], at as u64).ok()?;
+    for section in [Section::Rows, Section::Fields, Section::Text] {
+        let range = header.section_range(section);
+        let stored = bytes.get(body + range.start..body + range.end)?;
+        header.sections[section as usize].crc = crc32fast::hash(stored);
+    }
+    bytes[at..body].copy_from_slice(&header.to_bytes());
+    usize::try_from(header.end()).ok()
+}
+
+/// Reads bytes as a `.journal` file, in every way there is.
+///
+/// # Panics
+/// If backward is not the reverse of forward.
+pub fn journal_file(data: &[u8]) {
+    let file = InMemory::new("system.journal", Arc::<[u8]>::from(data));
+    let Ok(mut file) = SystemdFile::of("system.journal", Box::new(file)) else { return };
+    // What an entry is known by: a file of some bytes may have the same large one a thousand times.
+    let walk = |file: &SystemdFile, query: &Query, direction| -> Option<Vec<(u64, u64, usize)>> {
+        let (mut stream, mut all) = (file.entries(query, direction, None), Vec::new());
+        while let Some(entry) = stream.try_next().ok()? {
+            all.push((entry.seqnum, entry.stamp.realtime_us, entry.fields.bytes_len()));
+        }
+        Some(all)
+    };
+    let all = Query::default();
+    let forward = walk(&file, &all, Direction::Forward);
+    let backward = walk(&file, &all, Direction::Backward);
+    if let (Some(forward), Some(mut backward)) = (forward, backward) {
+        backward.reverse();
+        assert_eq!(forward, backward);
+    }
+    let some = Query { expr: Expr::field("PRIORITY", "6"), ..Query::default() };
+    let _ = walk(&file, &some, Direction::Forward);
+    let _ = (file.values(b"PRIORITY", VALUES_BYTES_MAX).is_ok(), file.field_names().is_ok());
+    let _ = (file.span_us(), file.verify().is_ok(), file.refresh().is_ok());
+}
+
+/// Bytes of distinct values that are asked for.
+const VALUES_BYTES_MAX: usize = 1 << 20;
 
 /// Reads text as a cursor and as a pattern.
 ///
@@ -115,13 +216,10 @@ impl Files for OneFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Identity;
-    use crate::block::{BLOCK_HEADER_BYTES, Header, SECTIONS, Section};
-    use crate::segment::layout::FILE_HEADER_BYTES;
-    use crate::segment::layout::{FileHeader, FileKind, TRAILER_BYTES, Trailer};
+    use crate::block::SECTIONS;
     use crate::segment::write::SegmentWriter;
     use crate::store::fault::{Memory, Numbers};
-    use crate::{Fields, Id128, Stamp};
+    use crate::{Fields, Stamp};
 
     /// How many inputs a test makes.
     const INPUTS: usize = 2_000;
@@ -179,7 +277,7 @@ mod tests {
             raw[at] = numbers.below(256) as u8;
         }
         bytes.truncate(begin);
-        let directory = crate::segment::layout::Place::pack(&raw, place.offset, bytes);
+        let directory = Place::pack(&raw, place.offset, bytes);
         let file_bytes = (bytes.len() + TRAILER_BYTES) as u64;
         let trailer = Trailer { directory, file_bytes, ..trailer };
         bytes.extend_from_slice(&trailer.to_bytes());

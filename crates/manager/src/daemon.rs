@@ -164,6 +164,7 @@ impl Daemon {
             self.look_for_pid_files();
             self.triggers.paths.look_again(moment);
             self.go_on_hearing();
+            self.ask_for_strangers();
             self.leave_late_traps();
             self.leave_late_sockets();
             self.leave_late_environments();
@@ -191,12 +192,13 @@ impl Daemon {
 
     /// All that is due at some time: the loop waits until the first of them is.
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
-        let all: [&dyn Patient; 18] = [
+        let all: [&dyn Patient; 19] = [
             &self.core,
             &self.process.table.unreported,
             &self.cgroup.unwatched_groups,
             &self.triggers.accepting.doors,
             &self.loads.collector,
+            &self.loads.questions,
             &self.stages.shutdown.under_way,
             &self.stages.shutdown.planned,
             &self.spawning.helpers,

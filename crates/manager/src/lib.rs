@@ -41,3 +41,5 @@ mod control;
 pub mod options;
 
 pub mod daemon;
+
+pub mod fuzz;

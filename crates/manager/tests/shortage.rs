@@ -337,6 +337,18 @@ fn sockets_beyond_the_limit_fail_with_a_reason_and_nothing_else_does() {
     m.expect_job("start", &lost, "done");
 }
 
+/// A helper keeps its own files above the numbers that services get, which here are more than there may be.
+#[test]
+fn helpers_work_where_few_files_may_be_open() {
+    let Some(m) = Machine::start("short-helpers", &[("a.service", STAYS)]) else { return };
+    settled_manager(&m);
+    limit(m.init_pid, "--nofile=120:120");
+    for helper in m.helper_pids() {
+        warren_sys::process::kill(helper, 9).expect("it can be killed");
+    }
+    m.expect_job("start", "a.service", "done");
+}
+
 /// The kernel reports of no group that is not watched: whoever is left there is looked for as processes end.
 #[test]
 fn who_is_left_is_waited_for_without_watches() {

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::error::{Context, Error, Result, check, last_errno};
+use crate::mount::MountPoint;
 
 /// Size of a version 5 packet, all of which is always written at once.
 pub const PACKET_BYTES: usize = 304;
@@ -116,9 +117,9 @@ impl Detached {
         self.device
     }
 
-    /// Puts it at an existing directory. From then on it catches whoever comes there.
-    pub fn attach(&self, path: &str) -> Result<()> {
-        crate::mount::attach(self.mount.as_fd(), path)
+    /// Puts it at a directory. From then on it catches whoever comes there.
+    pub fn attach(&self, at: &MountPoint) -> Result<()> {
+        crate::mount::attach_to(self.mount.as_fd(), at.place())
     }
 }
 

@@ -49,6 +49,11 @@ impl Error {
         self.errno == libc::EXDEV
     }
 
+    /// True where a symbolic link is in the way (`ELOOP`).
+    pub fn is_link(&self) -> bool {
+        self.errno == libc::ELOOP
+    }
+
     /// Something still uses it (`EBUSY`).
     pub fn is_busy(&self) -> bool {
         self.errno == libc::EBUSY

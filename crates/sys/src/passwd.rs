@@ -79,13 +79,14 @@ impl Database {
         self.group(name_or_gid).or_else(served).or_else(|| unlisted_group(name_or_gid))
     }
 
-    /// The groups of a user: the primary one, and those that list it. A user of the files has them there;
-    /// name services are asked for those of another.
+    /// The groups of a user: the primary one, and those that list it. Name services are asked for those of a user
+    /// who is not of the files, and where they may list users of the files in groups of their own.
     pub fn find_groups_of(&self, user: &User, primary: u32) -> Vec<u32> {
-        if self.user(&user.name).is_some() {
-            return self.groups_of(&user.name, primary);
+        let mut groups = self.groups_of(&user.name, primary);
+        if self.user(&user.name).is_none() || SwitchState::read().lists_users_of_files {
+            groups.extend(served_groups_of(&user.name));
         }
-        served_groups_of(&user.name).into_iter().chain([primary]).collect()
+        groups
     }
 
     /// Groups of a user as initgroups(3) would set them: the primary one and those that list
@@ -105,6 +106,77 @@ impl Database {
 pub struct Current {
     database: Database,
     seen: Option<[FileId; 2]>,
+    switch: SwitchState,
+}
+
+/// Whom nsswitch.conf(5) has asked for groups.
+#[derive(Debug, Default)]
+struct SwitchState {
+    seen: Option<[FileId; SWITCH_PATHS.len()]>,
+    lists_users_of_files: bool,
+}
+
+/// What decides it: the file, and where nss-systemd(8) finds services and records.
+const SWITCH_PATHS: [&str; 6] = [
+    "/etc/nsswitch.conf",
+    "/run/systemd/userdb",
+    "/etc/userdb",
+    "/run/userdb",
+    "/run/host/userdb",
+    "/usr/lib/userdb",
+];
+
+/// A service of ours in `/run/systemd/userdb`: its users are in no groups but their own.
+const DYNAMIC_USERS: &str = "io.systemd.DynamicUser";
+
+impl SwitchState {
+    fn read() -> SwitchState {
+        let mut state = SwitchState::default();
+        state.refresh();
+        state
+    }
+
+    fn refresh(&mut self) {
+        let now = SWITCH_PATHS.map(file_id);
+        if self.seen == Some(now) {
+            return;
+        }
+        let [file, directories @ ..] = SWITCH_PATHS;
+        let has_records = || {
+            let entries = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten();
+            entries.flatten().any(|entry| entry.file_name() != DYNAMIC_USERS)
+        };
+        let text = read_text(file).unwrap_or_default();
+        self.lists_users_of_files = lists_users_of_files(&text, has_records);
+        self.seen = Some(now);
+    }
+}
+
+/// Whether a service other than the files may list a user of theirs in its groups, by the text of nsswitch.conf(5).
+/// The module of systemd knows no groups but those of records and services that there are.
+fn lists_users_of_files(text: &str, has_records: impl Fn() -> bool) -> bool {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let databases: Vec<(&str, &str)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, services)| (name.trim(), services))
+        .collect();
+    let of = |wanted| databases.iter().find(|(name, _)| *name == wanted);
+    // nsswitch.conf(5): initgroups is that of group where it is not named.
+    let Some((_, services)) = of("initgroups").or_else(|| of("group")) else { return false };
+    // Actions in brackets name no service.
+    let mut depth = 0;
+    let outside = |c: char| {
+        depth += i32::from(c == '[');
+        let is_outside = depth == 0;
+        depth -= i32::from(c == ']');
+        if is_outside { c } else { ' ' }
+    };
+    let services: String = services.chars().map(outside).collect();
+    services.split_whitespace().any(|service| match service {
+        "files" => false,
+        "systemd" => has_records(),
+        _ => true,
+    })
 }
 
 /// Device, inode, size, change time: another value means another content.
@@ -127,6 +199,13 @@ impl Current {
             self.seen = Some(now);
         }
         Ok(is_other)
+    }
+
+    /// Whether name services are to be asked for the groups of a user of the files as well.
+    pub fn asks_for_groups_of(&mut self, user: &str) -> bool {
+        self.switch.refresh();
+        // Root is in no group but its own, as systemd has it.
+        self.switch.lists_users_of_files && !matches!(user, "root" | "0")
     }
 
     /// What was in the files when they were last looked at.
@@ -327,5 +406,25 @@ mod tests {
         assert_eq!(db.group("cut"), None);
         assert_eq!(db.groups_of("web", 33), [4, 7, 33]);
         assert_eq!(db.groups_of("nobody", 1), [1]);
+    }
+
+    #[test]
+    fn services_beside_the_files_list_users_of_the_files() {
+        let asks = |text: &str| [true, false].map(|records| lists_users_of_files(text, || records));
+        for (text, expected) in [
+            ("", [false, false]),
+            ("group: files", [false, false]),
+            ("group: files # sss", [false, false]),
+            ("group:files systemd", [true, false]),
+            ("group: files [SUCCESS=merge] systemd", [true, false]),
+            ("passwd: files sss\ngroup: files\n", [false, false]),
+            ("group: files sss", [true, true]),
+            ("group: ldap files", [true, true]),
+            ("group: compat", [true, true]),
+            ("group: files sss\ninitgroups: files\n", [false, false]),
+            ("group: files\ninitgroups: files [NOTFOUND=continue] sss\n", [true, true]),
+        ] {
+            assert_eq!(asks(text), expected, "{text:?}");
+        }
     }
 }

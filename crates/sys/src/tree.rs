@@ -165,15 +165,24 @@ pub fn make_mount_point(path: &str, is_directory: bool) -> Result<()> {
     rustix::fs::openat(&parent, last, flags, Mode::empty()).map(drop).call_on("open", path)
 }
 
+/// Makes a directory at an absolute path, and what is missing above it, with this mode.
+pub fn make_directories(path: &str, mode: u32) -> Result<()> {
+    make_all("/", Path::new(path.trim_start_matches('/')), mode).map(drop)
+}
+
 /// Makes the directories of `name` below `base` that are missing, and opens the innermost.
 fn make_below(base: &str, name: &Path) -> Result<OwnedFd> {
+    make_all(base, name, 0o755)
+}
+
+fn make_all(base: &str, name: &Path, mode: u32) -> Result<OwnedFd> {
     let mut dir = open_base(base)?;
     for part in name.components() {
         let Component::Normal(part) = part else {
             return Err(Error::at("directory name", name, libc::EINVAL));
         };
         let path = || Path::new(base).join(name);
-        make_one(dir.as_fd(), part).call_on("mkdir", path())?;
+        make_with_mode(dir.as_fd(), part, mode).call_on("mkdir", path())?;
         dir = enter(dir.as_fd(), part, LINKS_MAX).call_on("open", path())?;
     }
     Ok(dir)
@@ -198,7 +207,11 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd> {
 
 /// False: it was there.
 fn make_one(dir: BorrowedFd<'_>, part: &OsStr) -> rustix::io::Result<bool> {
-    match rustix::fs::mkdirat(dir, part, Mode::from_raw_mode(0o755)) {
+    make_with_mode(dir, part, 0o755)
+}
+
+fn make_with_mode(dir: BorrowedFd<'_>, part: &OsStr, mode: u32) -> rustix::io::Result<bool> {
+    match rustix::fs::mkdirat(dir, part, Mode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
         Err(e) => Err(e),

@@ -1,20 +1,34 @@
-//! A bounded fuzzer in this process, for machines without cargo-fuzz: mutates texts made from the
-//! settings table against the properties of `warren_unit::fuzz`, and rules made of the example's
-//! lines against those of `warren_fleet::fuzz`, in turns. It has no coverage feedback.
+//! `cargo xtask fuzz`: the targets of `warren-fuzz` under libFuzzer, which sees what of the code an input reaches.
 //!
-//! A failing input is written to the temporary directory before it is run, so that a crash or a
-//! hang leaves it behind.
+//! It needs a C++ compiler, for libFuzzer itself; the counters in our code are LLVM's and need no other toolchain.
+//! Inputs that are found stay below `target/` until `--merge` takes the few that are needed into the repository.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use warren_unit::settings::SETTINGS;
 
-/// How long it runs when not told otherwise, in seconds.
-pub const SECONDS_DEFAULT: u64 = 60;
+use crate::command::{cargo_with, output, root};
 
-/// Largest input, in bytes.
-const INPUT_BYTES_MAX: usize = 16 << 10;
+/// What rustc is told: counters for each branch, and what is compared with what.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// An input that takes longer is a fault, in seconds: most have 4 KiB.
+const INPUT_SECONDS: &str = "4";
+
+/// The most memory of a process, in MiB; each target has a bound of its own below it.
+const MEMORY_MIB: &str = "2048";
+
+/// Most inputs of a target that `--merge` takes, the smallest.
+const MERGED_MAX: usize = 64;
+
+/// Longest input that `--merge` takes, in bytes, where the seeds of a target are not longer.
+const MERGED_BYTES_MAX: u64 = 2 << 10;
 
 /// Pieces that parsers stumble over.
 const PIECES: &[&str] = &[
@@ -46,20 +60,6 @@ const PIECES: &[&str] = &[
     "é",
     "\r\n",
 ];
-
-/// Rules to begin with.
-const RULES: &str = concat!(
-    include_str!("../../../examples/hosting/10-tiers.conf"),
-    include_str!("../../../examples/hosting/20-rules.conf"),
-    include_str!("../../../examples/hosting/40-exceptions.conf"),
-    include_str!("../../fleet/tests/data/sample.conf"),
-);
-
-/// Largest rules, in bytes: each are loaded four times.
-const RULES_BYTES_MAX: usize = 2 << 10;
-
-/// Rules take longer: so many unit files for each.
-const UNITS_PER_RULES: u64 = 200;
 
 /// Pieces that the parser and the evaluator of rules stumble over.
 const RULE_PIECES: &[&str] = &[
@@ -137,98 +137,154 @@ const RULE_PIECES: &[&str] = &[
     "\u{e9}",
 ];
 
-/// The same sequence for the same seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound.max(1)
-    }
-}
-
-/// Runs for so long, starting from a seed that is printed.
-pub fn run(seconds: u64) -> Result<()> {
-    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(warren_sys::time::realtime_ns);
-    println!("fuzzing units and rules in this process for {seconds} s, SEED={seed}");
-    let kept = std::env::temp_dir().join(format!("warren-fuzz-{}", std::process::id()));
-    let (began, mut numbers, mut runs) = (Instant::now(), Numbers(seed), 0u64);
-    let (mut input, mut rules) = (Vec::new(), Vec::new());
-    while began.elapsed() < Duration::from_secs(seconds) {
-        next_input(&mut input, &mut numbers);
-        std::fs::write(&kept, &input).with_context(|| format!("{}", kept.display()))?;
-        warren_unit::fuzz::unit_file(&input);
-        warren_unit::fuzz::name(&String::from_utf8_lossy(&input));
-        runs += 1;
-        if runs % UNITS_PER_RULES != 0 {
-            continue;
+/// Runs each target, or the one of this name, for its part of the time.
+pub fn run(seconds: u64, only: Option<&str>) -> Result<()> {
+    let program = build()?;
+    let targets = targets(only)?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut faults = Vec::new();
+    for (at, target) in targets.iter().enumerate() {
+        let left = end.saturating_duration_since(Instant::now());
+        let share = (left / (targets.len() - at) as u32).as_secs().max(1);
+        if !run_one(&program, target, share)? {
+            faults.push(target.as_str());
         }
-        next_rules(&mut rules, &mut numbers);
-        std::fs::write(&kept, &rules).with_context(|| format!("{}", kept.display()))?;
-        warren_fleet::fuzz::file(&rules);
-        warren_fleet::fuzz::configuration(&rules);
     }
-    std::fs::remove_file(&kept)?;
-    println!("{runs} inputs, no property broken");
+    ensure!(
+        faults.is_empty(),
+        "inputs that break something: target/fuzz-faults, of {}",
+        faults.join(", ")
+    );
+    println!("{} targets, no property broken", targets.len());
     Ok(())
 }
 
-/// Mutates the last input; now and then a new one is made.
-fn next_input(input: &mut Vec<u8>, numbers: &mut Numbers) {
-    if input.len() > INPUT_BYTES_MAX || numbers.below(16) == 0 {
-        input.clear();
+/// Takes what was found into the repository, as few inputs as reach as much.
+pub fn merge(only: Option<&str>) -> Result<()> {
+    let program = build()?;
+    for target in targets(only)? {
+        let (kept, found) = (corpus(&target), found(&target)?);
+        let files = fs::read_dir(&kept)?.collect::<Result<Vec<_>, _>>()?;
+        let lengths = files.iter().filter_map(|file| Some(file.metadata().ok()?.len()));
+        let bytes_max = lengths.max().unwrap_or(0).max(MERGED_BYTES_MAX);
+        let fresh = root().join("target/fuzz-merged").join(&target);
+        let _ = fs::remove_dir_all(&fresh);
+        fs::create_dir_all(&fresh)?;
+        let status = Command::new(&program)
+            .env("WARREN_FUZZ_TARGET", &target)
+            .args(["-set_cover_merge=1", "-use_counters=0", "-verbosity=0"])
+            .arg(format!("-max_len={bytes_max}"))
+            .args([&fresh, &kept, &found])
+            .status()?;
+        ensure!(status.success(), "{target}: the inputs cannot be merged");
+        for file in files.iter().filter(|file| is_found(&file.path())) {
+            fs::remove_file(file.path())?;
+        }
+        let mut merged = fs::read_dir(&fresh)?.collect::<Result<Vec<_>, _>>()?;
+        merged
+            .sort_by_key(|file| (file.metadata().map_or(0, |found| found.len()), file.file_name()));
+        for file in merged.iter().take(MERGED_MAX) {
+            // A seed that was taken has a name of its own already.
+            let bytes = fs::read(file.path())?;
+            let is_seed = |other: &fs::DirEntry| {
+                !is_found(&other.path()) && fs::read(other.path()).is_ok_and(|seed| seed == bytes)
+            };
+            if !files.iter().any(is_seed) {
+                fs::write(kept.join(file.file_name()), bytes)?;
+            }
+        }
+        println!("{target}: {} inputs", fs::read_dir(&kept)?.count());
     }
-    match numbers.below(5) {
-        0 => {
-            let sections = ["Unit", "Service", "Socket", "Mount", "Automount", "Slice", "Install"];
-            let section = sections[numbers.below(sections.len())];
-            input.extend_from_slice(format!("[{section}]\n").as_bytes());
-        }
-        1 | 2 => {
-            let setting = SETTINGS[numbers.below(SETTINGS.len())].name;
-            let piece = PIECES[numbers.below(PIECES.len())];
-            input.extend_from_slice(format!("{setting}=a{piece}b\n").as_bytes());
-        }
-        3 => {
-            let at = numbers.below(input.len() + 1);
-            let piece = PIECES[numbers.below(PIECES.len())].bytes();
-            input.splice(at..at, piece);
-        }
-        _ if input.is_empty() => {}
-        _ => {
-            let at = numbers.below(input.len());
-            input[at] ^= 1 << numbers.below(8);
-        }
-    }
+    Ok(())
 }
 
-/// Mutates the last rules; now and then new ones are begun with.
-fn next_rules(rules: &mut Vec<u8>, numbers: &mut Numbers) {
-    if rules.len() > RULES_BYTES_MAX || numbers.below(24) == 0 {
-        rules.clear();
+/// Whether libFuzzer named it, by the digest of what is in it; seeds have names in words.
+fn is_found(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Builds the program of all targets.
+fn build() -> Result<PathBuf> {
+    let version = output("rustc", &["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not say what it runs on")?;
+    // With a target given, build scripts have no counters.
+    let words = ["build", "--locked", "--profile", "fuzz", "--target", host];
+    let what = ["--package", "warren-fuzz", "--features", "engine", "--bin", "warren-fuzz"];
+    cargo_with(&[&words[..], &what].concat(), &[("RUSTFLAGS", FLAGS)])?;
+    Ok(root().join("target").join(host).join("fuzz/warren-fuzz"))
+}
+
+/// Names of targets: each has a corpus.
+fn targets(only: Option<&str>) -> Result<Vec<String>> {
+    let directory = root().join("crates/fuzz/corpus");
+    let entries = fs::read_dir(&directory).with_context(|| format!("{}", directory.display()))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<Result<Vec<String>>>()?;
+    names.retain(|name| only.is_none_or(|only| only == name));
+    names.sort();
+    ensure!(!names.is_empty(), "no such target");
+    Ok(names)
+}
+
+fn corpus(target: &str) -> PathBuf {
+    root().join("crates/fuzz/corpus").join(target)
+}
+
+/// Where the inputs go that are found.
+fn found(target: &str) -> Result<PathBuf> {
+    let directory = root().join("target/fuzz-corpus").join(target);
+    fs::create_dir_all(&directory)?;
+    Ok(directory)
+}
+
+/// Runs a target; false if an input broke something.
+fn run_one(program: &Path, target: &str, seconds: u64) -> Result<bool> {
+    let faults = root().join("target/fuzz-faults");
+    fs::create_dir_all(&faults)?;
+    let words = root().join("target/fuzz-words");
+    fs::write(&words, dictionary(target))?;
+    println!("{target}: {seconds} s");
+    let log = faults.join(format!("{target}.log"));
+    let status = Command::new(program)
+        .env("WARREN_FUZZ_TARGET", target)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={INPUT_SECONDS}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
+        .arg(format!("-artifact_prefix={}/{target}-", faults.display()))
+        .arg(format!("-dict={}", words.display()))
+        .args(["-print_final_stats=1", "-use_value_profile=1"])
+        .args([found(target)?, corpus(target)])
+        .stderr(fs::File::create(&log)?)
+        .status()?;
+    let said = fs::read_to_string(&log)?;
+    for word in ["stat::number_of_executed_units", "stat::peak_rss_mb"] {
+        said.lines().filter(|line| line.starts_with(word)).for_each(|line| println!("  {line}"));
     }
-    let lines: Vec<&str> = RULES.lines().collect();
-    match numbers.below(6) {
-        0 | 1 => {
-            let from = numbers.below(lines.len());
-            let some = &lines[from..(from + 1 + numbers.below(16)).min(lines.len())];
-            rules.extend_from_slice(format!("{}\n", some.join("\n")).as_bytes());
+    let is_good = status.success();
+    match is_good {
+        true => fs::remove_file(&log)?,
+        false => println!("  {}", log.display()),
+    }
+    Ok(is_good)
+}
+
+/// Words of a language, as libFuzzer reads them.
+fn dictionary(target: &str) -> String {
+    let quoted = |word: &str| -> String {
+        let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
+        format!("\"{}\"\n", bytes.collect::<String>())
+    };
+    match target {
+        "unit-file" => {
+            let settings = SETTINGS.iter().map(|setting| format!("\n{}=", setting.name));
+            let sections = ["Unit", "Service", "Socket", "Mount", "Timer", "X-Warren", "Install"];
+            let sections = sections.iter().map(|section| format!("[{section}]\n"));
+            let pieces = PIECES.iter().map(|piece| (*piece).to_owned());
+            settings.chain(sections).chain(pieces).map(|word| quoted(&word)).collect()
         }
-        2 | 3 => {
-            let at = numbers.below(rules.len() + 1);
-            rules.splice(at..at, RULE_PIECES[numbers.below(RULE_PIECES.len())].bytes());
-        }
-        4 => {
-            let from = numbers.below(rules.len() + 1);
-            let end = (from + numbers.below(40)).min(rules.len());
-            rules.drain(from..end);
-        }
-        _ if rules.is_empty() => {}
-        _ => {
-            let at = numbers.below(rules.len());
-            rules[at] ^= 1 << numbers.below(8);
-        }
+        "rules" | "configuration" => RULE_PIECES.iter().map(|word| quoted(word)).collect(),
+        _ => String::new(),
     }
 }

@@ -39,7 +39,10 @@ Usage: cargo xtask COMMAND
   order CRATE       which folders of a crate use which, and its circles of files
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
-  fuzz [SECONDS]    mutate unit files and rules against properties that must hold
+  fuzz --coverage SECONDS [TARGET]
+                    all parsers of what strangers send, under libFuzzer; needs a C++ compiler
+  fuzz --merge [TARGET]
+                    take what that found into the repository, as few inputs as reach as much
   lab setup         make the root file systems that beside and benches boot, once, as root
   beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
   beside pairs      the same with settings of the execution environment, each with each other one
@@ -91,8 +94,10 @@ fn run(args: &[String]) -> Result<()> {
             let program = ["run", "--release", "--package", "warren-sim", "--"];
             cargo(&[&program, rest].concat())
         }
-        ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
-        ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["fuzz", "--coverage", seconds, ref only @ ..] if only.len() < 2 => {
+            fuzz::run(seconds.parse().context("seconds")?, only.first().copied())
+        }
+        ["fuzz", "--merge", ref only @ ..] if only.len() < 2 => fuzz::merge(only.first().copied()),
         ["lab", "setup"] => lab::setup(),
         ["beside", "random", seeds] => beside::run_random(seeds),
         ["beside", ref groups @ ..] => beside::run(groups),

@@ -362,10 +362,15 @@ pub fn read(bytes: &[u8]) -> Result<Restored, Unusable> {
         None => return Err(Unusable::NotAStateFile),
     }
     let mut restored = Restored { valid_bytes: MAGIC.len() + 4, ..Restored::default() };
-    while let Some(length) = restored.take_next(&bytes[restored.valid_bytes..]) {
-        restored.valid_bytes += length;
+    loop {
+        let end = restored.valid_bytes;
+        match restored.take_next(&bytes[end..]) {
+            Next::Taken(length) => restored.valid_bytes += length,
+            Next::Cut => return Ok(restored),
+            // Some of its records were taken in before the one that makes no sense.
+            Next::Senseless => return read(&bytes[..end]),
+        }
     }
-    Ok(restored)
 }
 
 fn read_frame(bytes: &[u8]) -> Option<(Record<'static>, usize)> {
@@ -378,21 +383,40 @@ fn read_frame(bytes: &[u8]) -> Option<(Record<'static>, usize)> {
     Some((postcard::from_bytes(payload).ok()?, 8 + length))
 }
 
+/// The next records that count as a whole, what followed from them if they are a batch, and how long they are.
+fn read_batch(bytes: &[u8]) -> Option<(Vec<Record<'static>>, Option<Vec<Late>>, usize)> {
+    let (first, mut length) = read_frame(bytes)?;
+    let Record::Batch { records, late } = first else { return Some((vec![first], None, length)) };
+    let mut batch = Vec::new();
+    for _ in 0..records {
+        let (record, more) = read_frame(&bytes[length..])?;
+        length += more;
+        batch.push(record);
+    }
+    Some((batch, Some(late), length))
+}
+
+/// What became of the next batch.
+enum Next {
+    /// It was taken in, and has so many bytes.
+    Taken(usize),
+    /// There is none, or not all of it.
+    Cut,
+    /// It has a record that makes no sense there.
+    Senseless,
+}
+
 impl Restored {
-    /// Takes the next batch, or the next record that is in none; returns its length.
-    fn take_next(&mut self, bytes: &[u8]) -> Option<usize> {
-        let (first, mut length) = read_frame(bytes)?;
-        let Record::Batch { records, late } = first else {
-            return self.take(first).then_some(length);
-        };
-        let mut batch = Vec::new();
-        for _ in 0..records {
-            let (record, more) = read_frame(&bytes[length..])?;
-            length += more;
-            batch.push(record);
+    /// Takes the next batch, or the next record that is in none.
+    fn take_next(&mut self, bytes: &[u8]) -> Next {
+        let Some((records, late, length)) = read_batch(bytes) else { return Next::Cut };
+        if let Some(late) = late {
+            self.late = late;
         }
-        self.late = late;
-        batch.into_iter().all(|record| self.take(record)).then_some(length)
+        match records.into_iter().all(|record| self.take(record)) {
+            true => Next::Taken(length),
+            false => Next::Senseless,
+        }
     }
 
     /// Takes one record in; false if it makes no sense here.
@@ -555,6 +579,21 @@ mod tests {
         }
         let restored = read(&whole).expect("the header is whole");
         assert_eq!((restored.runs.len(), restored.late), (6, late));
+    }
+
+    #[test]
+    fn of_a_batch_with_a_record_that_makes_no_sense_nothing_is_taken_in() {
+        let mut whole = sample();
+        let before = whole.len();
+        let state = TypeState::Target(true);
+        let run = UnitRun { state, job: None, history: None };
+        let mut frames = Vec::new();
+        let records = write_unit(&mut frames, UnitId(3), &run, None);
+        write_frame(&mut frames, &Record::Group { unit: UnitId(9), path: "a".into() });
+        write_batch(&mut whole, &frames, records + 1, vec![Late::LimitGroup(UnitId(3))]);
+        let restored = read(&whole).expect("the header is whole");
+        assert_eq!((restored.runs.len(), restored.valid_bytes), (3, before));
+        assert_eq!(restored.late, []);
     }
 
     #[test]

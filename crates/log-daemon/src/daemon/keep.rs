@@ -61,7 +61,9 @@ pub struct Opening<'a> {
 /// A store that is open and not looked after yet.
 struct Opened {
     files: Arc<Disk>,
-    /// The same, for who must not wait without end.
+    /// The directory itself, for the thread that looks after it: it never goes on in another one that came to the path.
+    held: Arc<Disk>,
+    /// As `files`, for who must not wait without end.
     patient: Arc<dyn Files>,
     lock: std::fs::File,
     store: Store,
@@ -168,12 +170,13 @@ impl Opening<'_> {
                 Place::Persistent => (places.device(), places.devices_beneath()),
                 _ => (None, Vec::new()),
             };
+            let held = Arc::new(Disk::hold(directory)?);
             let disk = Disk::new(directory);
-            let lock = disk.lock()?;
+            let lock = held.lock()?;
             left.iter().try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))?;
-            Ok(Some((Arc::new(disk), lock, (device, beneath))))
+            Ok(Some(((Arc::new(disk), held), lock, (device, beneath))))
         })?;
-        let Some((files, lock, (device, beneath))) = locked else { return Ok(None) };
+        let Some(((files, held), lock, (device, beneath))) = locked else { return Ok(None) };
         let (patient, written): (Arc<dyn Files>, Arc<dyn Files>) = match place {
             Place::Persistent => {
                 let (disk, door) = (files.clone(), self.door.clone());
@@ -185,17 +188,17 @@ impl Opening<'_> {
         let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
         let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
         let (store, recovery) = Store::open(written, setup)?;
-        Ok(Some(Opened { files, patient, lock, store, recovery, device, beneath }))
+        Ok(Some(Opened { files, held, patient, lock, store, recovery, device, beneath }))
     }
 
     fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
-        let Opened { files, lock, mut store, recovery, beneath, .. } = opened;
-        let disk = files.clone();
-        let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
+        let Opened { held, lock, mut store, recovery, beneath, .. } = opened;
+        let disk = held.clone();
+        let asked = move || Ok((disk.space()?, Book::open(disk.way())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
         let proves = book.is_some();
         let limits = self.limits(place, space, proves);
-        let (disk, of_room) = (files.clone(), limits.clone());
+        let (disk, of_room) = (held.clone(), limits.clone());
         let room_bytes = self.ask(place, ("list", "log"), move || room_bytes(&*disk, &of_room))?;
         let bounds = Bounds {
             limits,
@@ -204,7 +207,7 @@ impl Opening<'_> {
             trust_us: trust_us(self.config),
         };
         let event = self.event.clone();
-        let upkeep = Upkeep::start(files, lock, (self.machine, self.boot), bounds, book, event)?;
+        let upkeep = Upkeep::start(held, lock, (self.machine, self.boot), bounds, book, event)?;
         let logs = store.take_sealable();
         // A ledger is told of the time when there was no daemon.
         if !logs.is_empty() || proves {

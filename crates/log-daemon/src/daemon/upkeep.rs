@@ -55,7 +55,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Starts the thread for a directory that is locked, for as long as the thread is at work. `event`
+    /// Starts the thread for a directory that is held and locked, for as long as the thread is at work. `event`
     /// becomes readable when there are reports.
     pub fn start(
         files: Arc<Disk>,
@@ -251,4 +251,54 @@ fn drop_temporaries(files: &dyn Files) {
 
 fn new_id() -> Id128 {
     Id128(warren_sys::random::u128().to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_log_store::entry::{Fields, Stamp};
+    use warren_log_store::store::{DEFAULT_CLASS, Setup, Store};
+    use warren_testkit::Scratch;
+
+    use super::*;
+
+    /// The disk below it was unmounted meanwhile, say, and another one mounted.
+    #[test]
+    fn what_comes_to_the_path_of_the_log_is_never_touched() {
+        let scratch = Scratch::new("upkeep-held");
+        let (path, moved) = (scratch.path("log"), scratch.path("moved"));
+        std::fs::create_dir(&path).expect("made");
+        let held = Arc::new(Disk::hold(&path).expect("it is there"));
+        let lock = held.lock().expect("nobody else");
+        let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
+        let (mut store, _) = Store::open(held.clone(), setup).expect("an empty store");
+        let fields: Fields = [("MESSAGE", "a text")].into_iter().collect();
+        let stamp = Stamp { realtime_us: 1, ..Stamp::default() };
+        store.append(DEFAULT_CLASS, &stamp, &Arc::default(), &fields).expect("taken");
+        store.rotate().expect("closed");
+        let logs = store.take_sealable();
+        assert_eq!(logs.len(), 1);
+
+        std::fs::rename(&path, &moved).expect("moved away");
+        std::fs::create_dir(&path).expect("another one");
+        let other = path.join(logs[0].to_string());
+        std::fs::write(&other, "of another machine").expect("written");
+        let bounds = Bounds {
+            limits: Limits::default(),
+            merge: MergeBounds::bytes(1 << 20),
+            trust_us: 0,
+            room_bytes: 0,
+        };
+        let event = Arc::new(EventFd::new().expect("made"));
+        let ids = (Id128::default(), Id128::default());
+        let upkeep = Upkeep::start(held, lock, ids, bounds, None, event);
+        let mut upkeep = upkeep.expect("a thread");
+        upkeep.seal(logs);
+        upkeep.finish(Duration::MAX);
+        assert_eq!(upkeep.reports(), Vec::<String>::new());
+        assert_eq!(std::fs::read(&other).expect("it is as it was"), b"of another machine");
+        assert_eq!(std::fs::read_dir(&path).expect("a directory").count(), 1);
+        let sealed = std::fs::read_dir(&moved).expect("a directory").flatten();
+        let sealed = sealed.filter(|entry| entry.path().extension().is_some_and(|e| e == "seg"));
+        assert_eq!(sealed.count(), 1, "the log was sealed where it is");
+    }
 }

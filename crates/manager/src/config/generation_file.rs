@@ -112,8 +112,7 @@ impl GenerationFile {
     fn append(&mut self, graph: &Graph) -> Result<(), String> {
         let mut out = Vec::new();
         if self.end == 0 {
-            out.extend(MAGIC);
-            out.extend(own_identity().to_le_bytes());
+            out.extend(own_header());
         }
         for piece in generation::write_batch(self.written.as_deref(), graph) {
             write_frame(&mut out, &piece).map_err(|e| e.to_string())?;
@@ -126,6 +125,18 @@ impl GenerationFile {
         self.end += out.len() as u64;
         Ok(())
     }
+}
+
+/// What a file of this program begins with.
+pub(crate) fn own_header() -> Vec<u8> {
+    [MAGIC.as_slice(), &own_identity().to_le_bytes()].concat()
+}
+
+/// Pieces as they are written.
+pub(crate) fn frames<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    pieces.for_each(|piece| write_frame(&mut out, piece).expect("memory takes all"));
+    out
 }
 
 /// Lengths packed and unpacked, checksum, bytes.
@@ -154,7 +165,15 @@ fn read_frame(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 /// The generation, and where the next one is to be written.
 fn read(fd: BorrowedFd<'_>, names: Vec<Option<UnitName>>, wanted: u64) -> Option<(Graph, u64)> {
-    let bytes = memfd::read_all(fd, FILE_BYTES_MAX).ok()?;
+    read_bytes(&memfd::read_all(fd, FILE_BYTES_MAX).ok()?, names, wanted)
+}
+
+/// The same of its bytes.
+pub(crate) fn read_bytes(
+    bytes: &[u8],
+    names: Vec<Option<UnitName>>,
+    wanted: u64,
+) -> Option<(Graph, u64)> {
     let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES)?;
     if !header.starts_with(MAGIC) || !header.ends_with(&own_identity().to_le_bytes()) {
         return None;

@@ -221,8 +221,8 @@ impl Daemon {
     }
 
     /// Asks the next question of theirs that somebody still waits for.
-    fn ask_for_strangers(&mut self) {
-        while let Some((call, reply)) = self.loads.questions.begin() {
+    pub(crate) fn ask_for_strangers(&mut self) {
+        while let Some((call, reply)) = self.loads.questions.begin(Instant::now()) {
             if reply.is_in_vain() {
                 self.loads.questions.end();
                 continue;

@@ -9,7 +9,6 @@ mod errands;
 use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -457,18 +456,6 @@ fn piece((id, trap): (EffectId, Trap)) -> Piece {
         Done::Ok
     };
     (id, Box::new(close))
-}
-
-/// Whether the path leads through a symbolic link, or to one. What is mounted there is not looked at.
-fn has_link(path: &Path) -> bool {
-    let real = path.parent().map(Path::canonicalize);
-    path.is_symlink() || real.is_some_and(|real| real.ok().as_deref() != path.parent())
-}
-
-/// Makes a directory and what is missing above it, with this mode.
-pub fn make_directories(path: &str, mode: u32) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
 enum IdleOrder {

@@ -113,7 +113,7 @@ fn read(path: &Path) -> warren_sys::Result<String> {
 }
 
 /// A line has words `KEY=VALUE`, with blanks and backslashes in octal.
-fn parse(text: &str) -> Bound {
+pub(crate) fn parse(text: &str) -> Bound {
     let entry = |line: &str| {
         let field =
             |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));

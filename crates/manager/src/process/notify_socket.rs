@@ -55,7 +55,7 @@ pub struct Store {
 
 /// Where a datagram is in the socket.
 #[derive(Clone, Copy, Default)]
-struct Place {
+pub(crate) struct Place {
     /// How often datagrams had been released before.
     releases: u64,
     /// Bytes of those before it.
@@ -327,7 +327,7 @@ impl Patient for NotifySocket {
 }
 
 /// What is said by being there counts wherever it stands; of fields with values the first one.
-fn parse(pid: i32, uid: u32, text: &str, fds_at: Option<Place>) -> Datagram {
+pub(crate) fn parse(pid: i32, uid: u32, text: &str, fds_at: Option<Place>) -> Datagram {
     let says = |line: &str| text.lines().any(|l| l == line);
     let first = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
     let number = |key: &str| first(key)?.parse::<u64>().ok();
@@ -360,7 +360,7 @@ fn parse(pid: i32, uid: u32, text: &str, fds_at: Option<Place>) -> Datagram {
 }
 
 /// sd_notify(3): printable ASCII without colon, at most 255 characters.
-fn is_fd_name(name: &str) -> bool {
+pub(crate) fn is_fd_name(name: &str) -> bool {
     (1..=255).contains(&name.len()) && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
 }
 

@@ -71,6 +71,9 @@ pub struct LoaderThread {
     shared: Arc<Shared>,
 }
 
+/// Forgetting so many units at once gives memory back to the kernel.
+const TRIMMED_AFTER: usize = 256;
+
 impl LoaderThread {
     /// Goes on from the generation that was found at the start.
     pub fn new(
@@ -364,6 +367,9 @@ impl LoaderThread {
         let loading = self.loader.forget(&self.graph, names);
         let states = (!transient.is_empty()).then(|| self.states_without(&transient));
         let answer = self.take(token, loading);
+        if names.len() >= TRIMMED_AFTER {
+            warren_sys::heap::trim();
+        }
         LoaderAnswer { states: states.or(answer.states), ..answer }
     }
 

@@ -6,11 +6,12 @@
 use crate::base::host::own_program;
 use crate::last_steps::Step;
 use crate::last_steps::holders::holders;
-use crate::mount::kind::is_swap;
+use crate::mount::kind::{is_swap, no_place};
 use crate::mount::swaps::{areas, lead};
 use std::path::Path;
 use warren_core::protocol::event::Done;
-use warren_sys::mount::{self, Now, Unmount};
+use warren_sys::mount::{self, MountPoint, Now, Unmount};
+use warren_sys::tree;
 use warren_unit::UnitName;
 use warren_unit::config::MountConfig;
 
@@ -76,28 +77,31 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     options.remount |= remount;
     let target = &*config.where_;
     let binds = options.flags.contains(mount::MountFlags::BIND);
-    let on_file = binds && is_file(&config.what);
-    if !remount && let Err(error) = prepare_mount_point(target, config.directory_mode, on_file) {
-        return Done::Failed { error };
-    }
-    if binds
-        && !remount
-        && !Path::new(&*config.what).exists()
-        && let Err(e) =
-            crate::mount::automounts::make_directories(&config.what, config.directory_mode)
-    {
-        return Done::Failed { error: format!("{}: {e}", config.what) };
-    }
     let fs_type = config.fs_type.as_deref().unwrap_or("none");
-    match mount::mount_fs(&config.what, target, fs_type, &options) {
+    let done = |result: warren_sys::Result<()>| match result {
         Ok(()) => Done::Ok,
         Err(e) => Done::Failed { error: e.to_string() },
+    };
+    if remount {
+        return done(mount::mount_fs(&config.what, target, fs_type, &options));
     }
+    let on_file = binds && is_file(&config.what);
+    let at = match prepare_mount_point(target, config.directory_mode, on_file) {
+        Ok(at) => at,
+        Err(error) => return Done::Failed { error },
+    };
+    if binds
+        && !Path::new(&*config.what).exists()
+        && let Err(e) = tree::make_directories(&config.what, config.directory_mode)
+    {
+        return Done::Failed { error: e.to_string() };
+    }
+    done(mount::mount_fs_at(&config.what, &at, fs_type, &options))
 }
 
 /// Does what is left to do of a mount that is there.
 pub fn finish(config: &MountConfig) -> Done {
-    match mount::finish(&config.where_, &options(config)) {
+    match mount::finish_at(&config.where_, &options(config)) {
         Ok(()) => Done::Ok,
         Err(e) => Done::Failed { error: e.to_string() },
     }
@@ -109,30 +113,13 @@ fn is_file(what: &str) -> bool {
 }
 
 /// Makes what to mount on, if there is nothing: a directory with this mode (systemd.mount(5), `DirectoryMode=`), or
-/// an empty file.
-fn prepare_mount_point(target: &str, mode: u32, on_file: bool) -> Result<(), String> {
-    let path = Path::new(target);
-    if !path.exists() {
-        let made = match on_file {
-            true => make_file(path),
-            false => crate::mount::automounts::make_directories(target, mode),
-        };
-        made.map_err(|e| format!("{target}: {e}"))?;
-    }
-    // Whoever may write there could have anything mounted over.
-    match std::fs::canonicalize(path).is_ok_and(|real| real != path) {
-        true => Err(format!("{target}: there is a symbolic link in the path")),
-        false => Ok(()),
-    }
-}
-
-/// Makes an empty file, and directories above it that everybody may read, as systemd 252 does.
-fn make_file(path: &Path) -> std::io::Result<()> {
-    const MODE: u32 = 0o755;
-    if let Some(above) = path.parent().and_then(Path::to_str) {
-        crate::mount::automounts::make_directories(above, MODE)?;
-    }
-    std::fs::File::create_new(path).map(drop)
+/// an empty file. Whoever may write in a directory on the way cannot have anything mounted elsewhere, or made.
+fn prepare_mount_point(target: &str, mode: u32, on_file: bool) -> Result<MountPoint, String> {
+    let made = match on_file {
+        true => MountPoint::make_file(target),
+        false => MountPoint::make_directory(target, mode),
+    };
+    made.map_err(|e| no_place(target, &e))
 }
 
 /// What mount(8) is told begins with this, where warrend is to prepare the mount point before:

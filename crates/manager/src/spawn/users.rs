@@ -1,5 +1,6 @@
 //! Users and groups of commands (systemd.exec(5), `User=`, `Group=`, `SupplementaryGroups=`). Those of the
-//! files are found by the helper that makes the process. For others name services are asked beside the loop,
+//! files are found by the helper that makes the process. For others, and for groups of theirs that are not in the
+//! files, name services are asked beside the loop,
 //! once for all commands that wait for the same name: a helper that waited for a slow one would start nobody.
 //!
 //! How long is waited is up to the unit: what nobody wants any more is not begun.
@@ -103,7 +104,7 @@ impl Names {
         }
     }
 
-    /// What a command names that the files do not have.
+    /// What a command names that name services are asked for.
     pub(crate) fn unlisted(&mut self, spawn: &Spawn) -> BTreeSet<Name> {
         let Some((_, exec)) = command_of(&spawn.settings, spawn.list, spawn.index) else {
             return BTreeSet::new();
@@ -131,7 +132,7 @@ impl Names {
             Err(_) => return BTreeSet::new(),
         }
         names.retain(|name| match name {
-            Name::User(name) => !self.users.has(name),
+            Name::User(name) => !self.users.has(name) || self.files.asks_for_groups_of(name),
             Name::Group(name) => !self.groups.has(name),
         });
         names

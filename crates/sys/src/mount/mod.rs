@@ -19,10 +19,12 @@ pub mod mountinfo;
 pub mod options;
 pub mod own;
 pub mod places;
+mod point;
 mod statmount;
 mod watch;
 
 pub use options::{MountOptions, Propagation, Sharing};
+pub use point::{MountPoint, finish_at, mount_fs_at};
 pub use rustix::mount::MountFlags;
 pub use statmount::{list, options_of, stat};
 pub use watch::{MountDelta, MountNews, MountWatch};
@@ -102,10 +104,13 @@ fn may_be_unknown(errno: i32) -> bool {
 }
 
 fn mount_new(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
+    attach(make_new(source, fstype, options)?.as_fd(), target)
+}
+
+/// What these options say, mounted nowhere yet.
+fn make_new(source: &str, fstype: &str, options: &MountOptions) -> Result<OwnedFd> {
     let data = options.data.iter().map(String::as_str);
-    let flags = options.superblock_flags();
-    let mounted = make_with(source, fstype, (flags, data), options.attributes())?;
-    attach(mounted.as_fd(), target)
+    make_with(source, fstype, (options.superblock_flags(), data), options.attributes())
 }
 
 /// Makes a mount that is nowhere yet.
@@ -146,6 +151,13 @@ fn make_with<'d>(
 pub(crate) fn attach(mounted: BorrowedFd<'_>, target: &str) -> Result<()> {
     let from_empty = rm::MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rm::move_mount(mounted, "", rustix::fs::CWD, target, from_empty).call_on("move_mount", target)
+}
+
+/// The same at a place that is held.
+pub(crate) fn attach_to(mounted: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<()> {
+    let both =
+        rm::MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | rm::MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rm::move_mount(mounted, "", place, "", both).call("move_mount")
 }
 
 fn bind(source: &str, target: &str, options: &MountOptions) -> Result<()> {

@@ -28,7 +28,7 @@ pub(super) fn in_namespace(test: &str, run: impl FnOnce(&str) + Send + 'static) 
 fn line_of(mount_point: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
     let is_it = |l: &&str| l.split(' ').nth(4) == Some(mount_point);
-    text.lines().find(is_it).map(str::to_owned)
+    text.lines().rev().find(is_it).map(str::to_owned)
 }
 
 #[test]
@@ -115,6 +115,58 @@ fn file_systems_are_mounted_with_their_options() {
         assert_eq!(unmount(dir, Unmount::Normal).map_err(|e| e.errno), Err(libc::EBUSY));
         unmount(&at, Unmount::Normal).expect("not in use");
         assert_eq!(line_of(&at), None);
+    });
+}
+
+/// Between the look and the mount, a user swaps the directory above for a link.
+#[test]
+fn what_is_mounted_lands_where_was_looked_and_nothing_is_made_behind_a_link() {
+    in_namespace("held-place", |dir| {
+        let (own, victim) = (format!("{dir}/own"), format!("{dir}/victim"));
+        std::fs::create_dir_all(format!("{victim}/b")).expect("made");
+        let target = format!("{own}/a/b");
+        let held = MountPoint::make_directory(&target, 0o750).expect("made");
+        let mode = std::fs::metadata(&target).expect("it is there").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o750);
+        std::fs::rename(format!("{own}/a"), format!("{own}/moved")).expect("renamed");
+        std::os::unix::fs::symlink(&victim, format!("{own}/a")).expect("a link");
+        let options = MountOptions::parse("size=64k");
+        // The rest of its work is at the path, in which there is a link by now.
+        let finished = mount_fs_at("what", &held, "tmpfs", &options);
+        assert_eq!(finished.map_err(|e| e.errno), Err(libc::ELOOP));
+        assert_eq!(line_of(&format!("{victim}/b")), None, "nothing is mounted behind the link");
+        assert!(line_of(&format!("{own}/moved/b")).is_some(), "it is where was looked");
+        for path in [format!("{own}/a/new"), format!("{own}/a")] {
+            let refused = MountPoint::make_directory(&path, 0o755).map(drop);
+            assert_eq!(refused.map_err(|e| e.errno), Err(libc::ELOOP), "{path}");
+            let refused = MountPoint::make_file(&path).map(drop);
+            assert_eq!(refused.map_err(|e| e.errno), Err(libc::ELOOP), "{path}");
+        }
+        assert!(!Path::new(&format!("{victim}/new")).exists(), "nothing is made behind the link");
+        assert_eq!(MountPoint::open("relative").map(drop).map_err(|e| e.errno), Err(libc::EINVAL));
+    });
+}
+
+#[test]
+fn file_systems_and_binds_are_mounted_at_places_that_are_held() {
+    in_namespace("at-place", |dir| {
+        let at = format!("{dir}/deep/a");
+        let place = MountPoint::make_directory(&at, 0o755).expect("made");
+        let options = MountOptions::parse("ro,nosuid,size=64k");
+        mount_fs_at("what", &place, "tmpfs", &options).expect("mounted");
+        let line = line_of(&at).expect("it is there");
+        assert!(line.contains(" ro,nosuid") && line.contains("- tmpfs what ro"), "{line}");
+        let place = MountPoint::open(&at).expect("it is there");
+        mount_fs_at("more", &place, "tmpfs", &MountOptions::parse("")).expect("on top of it");
+        assert!(line_of(&at).is_some_and(|line| line.contains("- tmpfs more")));
+        std::fs::write(format!("{dir}/file"), "bound").expect("written");
+        let to = format!("{dir}/to/file");
+        let place = MountPoint::make_file(&to).expect("made");
+        let options = MountOptions::parse("bind,ro");
+        mount_fs_at(&format!("{dir}/file"), &place, "none", &options).expect("bound");
+        assert!(line_of(&to).is_some_and(|line| line.contains(" ro,")), "flags of a bind");
+        let missing = mount_fs_at("/no/such/place", &place, "none", &options);
+        assert_eq!(missing.map_err(|e| e.path), Err(Some(to.into())), "errors name its path");
     });
 }
 
@@ -294,7 +346,8 @@ fn an_automount_point_holds_back_until_it_is_answered() {
         let detached = crate::autofs::Detached::make("warren-test", "", writer.as_fd());
         let detached = detached.expect("autofs");
         let device = detached.device();
-        detached.attach(&at).expect("the directory is there");
+        let place = MountPoint::open(&at).expect("the directory is there");
+        detached.attach(&place).expect("nothing is in the way");
         drop(detached);
         let handle = control.open_mount(&at, device).expect("opened");
         control.set_timeout(handle.as_fd(), 600).expect("a timeout");

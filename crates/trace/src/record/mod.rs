@@ -19,7 +19,7 @@ pub use write::{Writer, write};
 pub const MAGIC: [u8; 8] = *b"WARRENT1";
 
 /// The first bytes of a block.
-const BLOCK_MAGIC: [u8; 4] = *b"WTB1";
+pub const BLOCK_MAGIC: [u8; 4] = *b"WTB1";
 
 /// Bytes of a block's header: magic, kind, count, length of the payload, checksum of the payload,
 /// checksum of the 20 bytes before it.

@@ -17,7 +17,7 @@ use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, child, utmp};
 
-use crate::fds::OWN_FDS_FROM;
+use crate::fds::own_fds_from;
 use crate::prepare::{Part, Prepared};
 use crate::stdio::{LOG_FLAGS, Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
 
@@ -200,7 +200,7 @@ fn records(prepared: &Prepared) {
 fn hand_over(prepared: &Prepared) -> Result<(), Failure> {
     let Some(opening) = &prepared.opening else { return Ok(()) };
     // What was opened on the way to the standard streams.
-    child::close_on_exec_between(CONTINUATION_FD, OWN_FDS_FROM - 1);
+    child::close_on_exec_between(CONTINUATION_FD, own_fds_from() - 1);
     for &number in &opening.inherited {
         child::install_fd(number, number).at(ExecStep::Fds)?;
     }
@@ -462,7 +462,7 @@ fn change_directory(prepared: &Prepared) -> Result<(), Failure> {
     }
 }
 
-/// Every source is numbered above every target: see `fds::OWN_FDS_FROM`.
+/// Every source is numbered above every target: see `fds::own_fds_from`.
 fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
     let mut next = 3;
     for &fd in listen {

@@ -1,9 +1,11 @@
 //! File descriptors: those of a request, by index, and the numbers that are our own.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::LazyLock;
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::SpawnError;
+use warren_sys::descriptors::Allowance;
 use warren_sys::{Error, fdpass};
 
 use crate::fault::{failed, wrong};
@@ -11,11 +13,22 @@ use crate::fault::{failed, wrong};
 /// Lowest number of an fd that we keep: above every number that a service's fds get, so that
 /// installing those never hits one of ours. 3 for the standard ones plus 253 of one packet; with more,
 /// what is needed is moved higher for the time being.
-pub const OWN_FDS_FROM: RawFd = 256;
+const OWN_FDS_FROM: RawFd = 256;
+
+/// The same where so few files may be open that half of the numbers are fewer.
+pub fn own_fds_from() -> RawFd {
+    static FROM: LazyLock<RawFd> = LazyLock::new(|| own_fds_under(Allowance::of_process().limit));
+    *FROM
+}
+
+fn own_fds_under(limit: u64) -> RawFd {
+    let half = RawFd::try_from(limit / 2).unwrap_or(RawFd::MAX);
+    half.min(OWN_FDS_FROM)
+}
 
 /// Takes an fd that init started us with out of the services' way.
 pub fn own_inherited(fd: RawFd) -> Result<OwnedFd, Error> {
-    fdpass::take_inherited(fd, OWN_FDS_FROM)
+    fdpass::take_inherited(fd, own_fds_from())
 }
 
 /// Number of the first fd that a service is passed.
@@ -35,14 +48,14 @@ impl FdTable {
     /// Takes received fds, moving those that are in the way of the numbers to be installed.
     pub fn new(fds: Vec<OwnedFd>, socket: BorrowedFd<'_>) -> Result<FdTable, SpawnError> {
         let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
-        let base = base.max(OWN_FDS_FROM);
+        let base = base.max(own_fds_from());
         let copy =
             |fd: BorrowedFd<'_>| fdpass::duplicate(fd, base).map_err(|e| wrong(ExecStep::Fds, &e));
         let high = |fd: OwnedFd| match fd.as_raw_fd() {
             n if n >= base => Ok(fd),
             _ => copy(fd.as_fd()),
         };
-        let in_the_way = (base > OWN_FDS_FROM).then_some(socket);
+        let in_the_way = (base > own_fds_from()).then_some(socket);
         let _socket = in_the_way.map(copy).transpose()?;
         let fds = fds.into_iter().map(high).collect::<Result<_, _>>()?;
         Ok(FdTable { fds, base, _socket })
@@ -54,7 +67,7 @@ impl FdTable {
         let fds = numbers.iter().map(adopt).collect::<Result<Vec<_>, _>>();
         let fds = fds.map_err(|e| wrong(ExecStep::Fds, &e))?;
         let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
-        Ok(FdTable { fds, base: base.max(OWN_FDS_FROM), _socket: None })
+        Ok(FdTable { fds, base: base.max(own_fds_from()), _socket: None })
     }
 
     /// The numbers of all of them.
@@ -90,5 +103,18 @@ impl FdTable {
             return Err(failed(step, 0, format!("no fd {index} was sent")));
         };
         fdpass::duplicate(fd, self.base).map_err(|e| wrong(step, &e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_numbers_are_below_the_limit_of_open_files() {
+        for (limit, from) in [(1 << 20, 256), (512, 256), (511, 255), (100, 50)] {
+            assert_eq!(own_fds_under(limit), from);
+        }
+        assert_eq!(own_fds_under(u64::MAX), 256);
     }
 }

@@ -63,10 +63,11 @@ impl Users {
         let files = self.files.database();
         let is_asked = |served: &&ServedUser| Some(&served.name) == spec.user.as_ref();
         match spec.served.users.iter().find(is_asked) {
-            Some(served) if files.user(&user.name).is_none() => {
-                served.groups.iter().copied().chain([primary]).collect()
+            Some(served) => {
+                let of_files = files.groups_of(&user.name, primary);
+                served.groups.iter().copied().chain(of_files).collect()
             }
-            _ => files.find_groups_of(user, primary),
+            None => files.find_groups_of(user, primary),
         }
     }
 
@@ -164,6 +165,21 @@ mod tests {
         check("54321", "", "", "Some(54321) Some(54321) Some([54321, 70001, 70002])");
         check("no-such-user", "", "", "User: no such user: no-such-user");
         check("root", "no-such-group", "", "Group: no such group: no-such-group");
+    }
+
+    #[test]
+    fn groups_of_name_services_count_for_users_of_the_files_too() {
+        let files = warren_sys::passwd::Database::read().expect("the files can be read");
+        let user = users(&files.passwd).find(|user| user.uid != 0);
+        let user = user.expect("a machine for tests has a user beside root");
+        let name = user.name.clone();
+        let served = ServedUser { name: name.clone(), entry: None, groups: vec![70001] };
+        let served = Served { users: vec![served], groups: Vec::new() };
+        let spec = ExecSpec { user: Some(name.clone()), served, ..ExecSpec::default() };
+        let found = Users::default().identity(&spec).expect("the user is known");
+        let mut expected = files.groups_of(&name, user.gid);
+        expected.push(70001);
+        assert_eq!(found.groups, Some(expected));
     }
 
     #[test]

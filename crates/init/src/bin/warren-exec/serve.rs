@@ -13,7 +13,7 @@ use warren_sys::{Error, fdpass, process, signal, time};
 
 use crate::Arguments;
 use crate::apply::{self, Failure};
-use crate::fds::OWN_FDS_FROM;
+use crate::fds::own_fds_from;
 use crate::identity::Users;
 use crate::prepare::{Prepared, prepare};
 use crate::request::{self, Incoming};
@@ -81,7 +81,7 @@ pub fn run(arguments: Arguments) -> i32 {
 /// The memory that outlives us, its fd out of the services' way.
 fn own_birth() -> Result<(Birth, OwnedFd), Error> {
     let (birth, fd) = Birth::create()?;
-    Ok((birth, fdpass::take_inherited(fd.into_raw_fd(), OWN_FDS_FROM)?))
+    Ok((birth, fdpass::take_inherited(fd.into_raw_fd(), own_fds_from())?))
 }
 
 fn unreadable(id: u64, message: String) -> HelperReply {

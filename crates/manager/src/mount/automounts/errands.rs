@@ -6,7 +6,6 @@
 use crate::base::patience::Patient;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +15,12 @@ use warren_core::protocol::event::Done;
 use warren_sys::Result;
 use warren_sys::autofs::{self, Detached, Device, Point};
 use warren_sys::eventfd::EventFd;
-use warren_sys::mount::{self, Unmount};
+use warren_sys::mount::{self, MountPoint, Unmount};
 use warren_unit::config::AutomountConfig;
 
 use crate::base::worker_pool::{HeldOpen, Piece, Workers};
-use crate::mount::automounts::{Answers, Trap, has_link, make_directories, tell_idle};
+use crate::mount::automounts::{Answers, Trap, tell_idle};
+use crate::mount::kind::no_place;
 
 /// A trap is set within this time, or its unit fails.
 pub const SET_WITHIN: Duration = Duration::from_secs(30);
@@ -296,21 +296,19 @@ impl Setter {
             .get()
             .map_err(|_| "the kernel has no autofs (/dev/autofs is missing)".to_owned())?;
         let Setter { path, mode, .. } = self;
-        make_directories(path, *mode).map_err(|e| format!("{path}: {e}"))?;
-        // The kernel's table would have it elsewhere: nobody could take it up after a restart.
-        if has_link(Path::new(path)) {
-            return Err(format!("{path}: there is a symbolic link in the path"));
-        }
-        self.attach(&control).map_err(|e| e.to_string())
+        // Behind a link, the kernel's table would have it elsewhere: nobody could take it up after a restart.
+        let at = MountPoint::make_directory(path, *mode);
+        let at = at.map_err(|e| no_place(path, &e))?;
+        self.attach(&control, &at).map_err(|e| e.to_string())
     }
 
-    fn attach(&self, control: &Device) -> Result<()> {
+    fn attach(&self, control: &Device, at: &MountPoint) -> Result<()> {
         let detached = Detached::make("warren", &self.options, self.writer.as_fd())?;
         let device = autofs::kernel_device(detached.device());
         self.device.store(device, Ordering::Release);
         let attaching = || self.attaching.lock().unwrap_or_else(PoisonError::into_inner);
         attaching().insert(device, self.unit);
-        let attached = detached.attach(&self.path).and_then(|()| {
+        let attached = detached.attach(at).map_err(|e| e.on(&self.path)).and_then(|()| {
             let Some(idle) = self.idle else { return Ok(()) };
             let timeout = control
                 .open_mount(&self.path, detached.device())
