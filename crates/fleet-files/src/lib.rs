@@ -49,5 +49,6 @@ pub fn tests_below(directory: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// In words: it is not there, no file, too large, or not readable.
 pub fn read_text(path: &Path) -> Result<Vec<u8>, String> {
-    reading::read(path, None, &reading::Reach::Everything).map(|known| known.source.text.to_vec())
+    reading::read(path, None, (&reading::Reach::Everything, reading::Word::Nobody))
+        .map(|known| known.source.text.to_vec())
 }

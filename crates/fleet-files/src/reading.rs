@@ -20,6 +20,17 @@ use crate::{ALL_BYTES_MAX, FILE_BYTES_MAX};
 pub(crate) struct SourceFile {
     pub identity: Identity,
     pub source: Source,
+    /// On whose word it was read.
+    pub word: Word,
+}
+
+/// Files that a pattern finds.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub asked: IncludeRequest,
+    pub found: Vec<PathBuf>,
+    /// On whose word.
+    pub word: Word,
 }
 
 /// Which files an `include` asks for.
@@ -35,7 +46,7 @@ pub enum IncludeRequest {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observation {
     pub files: BTreeMap<PathBuf, SourceFile>,
-    pub patterns: Vec<(IncludeRequest, Vec<PathBuf>)>,
+    pub patterns: Vec<Pattern>,
     pub directories: Vec<PathBuf>,
     /// What was asked for in vain, and what was there instead.
     pub refused: Vec<(PathBuf, Option<Identity>)>,
@@ -129,7 +140,7 @@ impl IncludeRequest {
 }
 
 /// What may be read. Faults in a file are shown with its lines, and its text may come to be that of units: who may
-/// write rules is not thereby one who may read every file that root can.
+/// write rules is not thereby one who may read every file that root can. What root's own files include is root's to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Every file.
@@ -158,6 +169,35 @@ impl Reach {
     }
 }
 
+/// Whose word a file stands for that includes another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    /// Root alone may write it.
+    Root,
+    /// It is this user's, whose own files it may include.
+    User(u32),
+    /// Anybody's.
+    Nobody,
+}
+
+impl Word {
+    fn of(path: &str) -> Word {
+        match fs::metadata(path) {
+            Ok(found) if found.uid() != 0 => Word::User(found.uid()),
+            Ok(found) if found.mode() & 0o022 == 0 => Word::Root,
+            _ => Word::Nobody,
+        }
+    }
+
+    fn covers(self, file: &fs::File) -> bool {
+        match self {
+            Word::Root => true,
+            Word::User(uid) => file.metadata().is_ok_and(|found| found.uid() == uid),
+            Word::Nobody => false,
+        }
+    }
+}
+
 /// Whether everybody may come to a file and read it.
 fn is_for_everybody(file: &fs::File, real: &Path) -> bool {
     let has = |metadata: std::io::Result<fs::Metadata>, bit| {
@@ -171,12 +211,13 @@ fn is_for_everybody(file: &fs::File, real: &Path) -> bool {
 pub(crate) fn read(
     path: &Path,
     before: Option<&SourceFile>,
-    reach: &Reach,
+    (reach, word): (&Reach, Word),
 ) -> Result<SourceFile, String> {
     let says = |error: std::io::Error| format!("{}: {error}", path.display());
     let metadata = fs::metadata(path).map_err(says)?;
     let identity = Identity::of(&metadata);
-    if let Some(known) = before.filter(|known| known.identity == identity) {
+    let is_same = |known: &&SourceFile| known.identity == identity && known.word == word;
+    if let Some(known) = before.filter(is_same) {
         return Ok(known.clone());
     }
     if !metadata.is_file() {
@@ -187,10 +228,11 @@ pub(crate) fn read(
     }
     let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
     let file = fs::File::open(path).map_err(says)?;
-    if !reach.covers(&file) {
+    if !word.covers(&file) && !reach.covers(&file) {
         let path = path.display();
         return Err(format!(
-            "{path}: it lies outside of the directory of rules, and not everybody may read it; move it there"
+            "{path}: it lies outside of the directory of rules, and not everybody may read it; move it there, or include \
+             it from a file that root alone may write"
         ));
     }
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(says)?;
@@ -199,12 +241,12 @@ pub(crate) fn read(
         Some(known) if *known.source.text == *bytes => known.source.clone(),
         _ => Source::new(&path.to_string_lossy(), &bytes),
     };
-    Ok(SourceFile { identity, source })
+    Ok(SourceFile { identity, source, word })
 }
 
 impl Reading<'_> {
-    fn file(&mut self, path: &Path) -> Result<Source, String> {
-        let one = read(path, self.before.get(path), self.reach)
+    fn file(&mut self, path: &Path, word: Word) -> Result<Source, String> {
+        let one = read(path, self.before.get(path), (self.reach, word))
             .inspect_err(|_| self.note_refused(path.to_owned()))?;
         self.bytes += one.source.text.len() as u64;
         if self.bytes > ALL_BYTES_MAX {
@@ -231,10 +273,10 @@ impl Reading<'_> {
         self.seen.refused.push((path, identity));
     }
 
-    fn files(&mut self, asked: IncludeRequest) -> Result<Vec<Source>, String> {
+    fn files(&mut self, asked: IncludeRequest, word: Word) -> Result<Vec<Source>, String> {
         let found = asked.find(&mut self.seen.directories);
-        let sources = found.iter().map(|path| self.file(path)).collect();
-        self.seen.patterns.push((asked, found));
+        let sources = found.iter().map(|path| self.file(path, word)).collect();
+        self.seen.patterns.push(Pattern { asked, found, word });
         sources
     }
 }
@@ -251,7 +293,8 @@ impl Outside for Reading<'_> {
     fn data(&mut self, include: &Include) -> Result<Data, String> {
         let found = match IncludeRequest::of(include)? {
             IncludeRequest::Path(path) => {
-                self.file(&path).and_then(|source| crate::data::parse(&source))
+                let word = Word::of(&include.from);
+                self.file(&path, word).and_then(|source| crate::data::parse(&source))
             }
             IncludeRequest::Below(..) => Err("an inventory is one file".to_owned()),
         };
@@ -272,10 +315,11 @@ impl Outside for Reading<'_> {
 
 impl Reading<'_> {
     fn included(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        let word = Word::of(&include.from);
         if include.kind == IncludeKind::Search {
             let mut places = self.search.iter().map(|directory| directory.join(&include.path));
             if let Some(path) = places.find(|path| path.symlink_metadata().is_ok()) {
-                return self.file(&path).map(|source| vec![source]);
+                return self.file(&path, word).map(|source| vec![source]);
             }
         }
         match IncludeRequest::of(include)? {
@@ -284,9 +328,9 @@ impl Reading<'_> {
                     return Err(format!("Include file '{}' does not exist", path.display()));
                 }
                 match fs::metadata(&path) {
-                    Ok(m) if !m.is_dir() => self.file(&path).map(|source| vec![source]),
+                    Ok(m) if !m.is_dir() => self.file(&path, word).map(|source| vec![source]),
                     // A directory, or a link that leads nowhere yet: nothing is included.
-                    _ => self.files(IncludeRequest::Path(path)),
+                    _ => self.files(IncludeRequest::Path(path), word),
                 }
             }
             asked => {
@@ -295,7 +339,7 @@ impl Reading<'_> {
                 if include.kind != IncludeKind::Relative || !is_beside {
                     asked.check_directory(include.kind)?;
                 }
-                self.files(asked)
+                self.files(asked, word)
             }
         }
     }

@@ -154,7 +154,8 @@ impl Files {
     /// Reads a known file again; false if it cannot be read.
     fn look_at(&mut self, path: &Path, changes: &mut Changes) -> bool {
         let Some(known) = self.seen.files.get_mut(path) else { return true };
-        let Ok(now) = read(path, Some(known), &self.reach) else { return false };
+        let reach = (&self.reach, known.word);
+        let Ok(now) = read(path, Some(known), reach) else { return false };
         if !std::sync::Arc::ptr_eq(&now.source.text, &known.source.text) {
             changes.modified.push(now.source.clone());
         }
@@ -167,13 +168,15 @@ impl Files {
         let mut patterns = std::mem::take(&mut self.seen.patterns);
         changes.others |= patterns.is_empty();
         for index in 0..patterns.len() {
-            let now = patterns[index].0.find(&mut self.seen.directories);
-            let before = std::mem::replace(&mut patterns[index].1, now.clone());
+            let now = patterns[index].asked.find(&mut self.seen.directories);
+            let before = std::mem::replace(&mut patterns[index].found, now.clone());
+            let reach = (&self.reach, patterns[index].word);
             let of_others = patterns.iter().enumerate().filter(|(other, _)| *other != index);
-            let elsewhere: BTreeSet<&PathBuf> = of_others.flat_map(|(_, (_, all))| all).collect();
+            let elsewhere: BTreeSet<&PathBuf> =
+                of_others.flat_map(|(_, pattern)| &pattern.found).collect();
             let [was, is] = [&before, &now].map(|all| all.iter().collect::<BTreeSet<_>>());
             for path in now.iter().filter(|path| !was.contains(path)) {
-                match read(path, None, &self.reach) {
+                match read(path, None, reach) {
                     Ok(new) if !elsewhere.contains(path) && !self.seen.files.contains_key(path) => {
                         changes.modified.push(new.source.clone());
                         self.seen.files.insert(path.clone(), new);
@@ -236,6 +239,7 @@ fn place(directory: &Path) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::Word;
     use std::fs;
     use warren_fleet::outside::Outside;
     use warren_testkit::Scratch;
@@ -301,6 +305,8 @@ mod tests {
     #[test]
     fn a_closed_file_outside_of_the_rules_is_not_read() {
         use std::os::unix::fs::PermissionsExt;
+        use warren_fleet::ast::IncludeKind;
+        use warren_fleet::outside::Include;
         let scratch = scratch("closed");
         let (rules, secret) = (scratch.path("rules"), scratch.path("secret"));
         scratch.write("rules/own.conf", "own");
@@ -313,18 +319,42 @@ mod tests {
             fs::set_permissions(&secret, PermissionsExt::from_mode(mode)).expect("it is ours");
             let reach = Reach::Below(scratch.path("current"));
             for path in [&secret, &rules.join("link.conf")] {
-                let found = read(path, None, &reach);
+                let found = read(path, None, (&reach, Word::Nobody));
                 assert_eq!(found.is_ok(), is_read, "{path:?} {mode:o}");
                 let said = found.err().unwrap_or_default();
                 assert!(!said.contains("hunter2") && said.is_empty() == is_read, "{said}");
             }
             fs::set_permissions(rules.join("own.conf"), PermissionsExt::from_mode(mode))
                 .expect("it is ours");
-            assert!(read(&rules.join("own.conf"), None, &reach).is_ok(), "rules may be closed");
+            let own = read(&rules.join("own.conf"), None, (&reach, Word::Nobody));
+            assert!(own.is_ok(), "rules may be closed");
         }
         fs::set_permissions(&scratch.0, PermissionsExt::from_mode(0o700)).expect("it is ours");
         let reach = Reach::Below(rules);
-        assert!(read(&secret, None, &reach).is_err(), "nobody else comes there");
+        assert!(read(&secret, None, (&reach, Word::Nobody)).is_err(), "nobody else comes there");
+        // What root's own file includes is root's to say.
+        let from = |path: &Path| path.to_string_lossy().into_owned();
+        let mut files = Files::new(scratch.path("rules"), false);
+        files.reach = reach;
+        let including = scratch.path("rules/own.conf");
+        let mut include = |mode: u32, owner: u32| {
+            fs::set_permissions(&including, PermissionsExt::from_mode(mode)).expect("it is ours");
+            let _ = std::os::unix::fs::chown(&including, Some(owner), None);
+            let include = Include {
+                kind: IncludeKind::Relative,
+                from: from(&including),
+                path: from(&secret),
+                pattern: None,
+            };
+            files.read(&mut |_| {}, |mut reading| reading.include(&include)).is_ok()
+        };
+        if warren_sys::process::own_ids().0 != 0 {
+            return warren_testkit::not_run("needs root");
+        }
+        assert!(include(0o644, 0) && !include(0o664, 0) && !include(0o644, 7));
+        // Somebody else's may include what is his.
+        std::os::unix::fs::chown(&secret, Some(7), None).expect("it is ours");
+        assert!(include(0o644, 7) && include(0o644, 0) && !include(0o644, 8));
     }
 
     #[test]
