@@ -110,6 +110,15 @@ impl Client {
     /// Has calls fail while the manager answers nothing at all. What takes its time, as a job, may take it.
     pub fn be_watchful(&mut self) {
         self.is_watchful = true;
+        self.set_times();
+    }
+
+    /// A request that is larger than the socket's buffers waits for its reader as well. Where the kernel takes no times,
+    /// it waits for ever.
+    fn set_times(&self) {
+        if self.is_watchful {
+            let _ = self.stream.get_ref().set_write_timeout(Some(QUIET_MAX + AT_HAND_MAX));
+        }
     }
 
     /// Has calls fail to which no answer comes in that time, also when it has connected again.
@@ -130,6 +139,7 @@ impl Client {
         let stream = connect_stream(path)
             .map_err(|error| no_manager(std::io::Error::from_raw_os_error(error.errno)))?;
         self.stream = BufReader::new(stream.into());
+        self.set_times();
         self.within.map_or(Ok(()), |time| self.answers_within(time)).map_err(CallError::Broken)
     }
 
@@ -246,7 +256,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use warren_sys::fdpass;
-    use warren_wire::control::{Job, Totals};
+    use warren_wire::control::{Job, List, Texts, Totals};
 
     use super::*;
 
@@ -293,6 +303,20 @@ mod tests {
         let mut client = Client::connect(&path).expect("it listens");
         client.be_watchful();
         let error = client.call(&Totals {}).expect_err("nobody answers");
+        assert_eq!(error.to_string(), "the manager does not respond");
+        drop(listener);
+        let _ = std::fs::remove_file(&path);
+    }
+
+    /// A request with many names is larger than what the kernel keeps of it.
+    #[test]
+    fn a_manager_that_reads_nothing_is_said_not_to_respond() {
+        let (path, listener) = listening("client-unread");
+        let mut client = Client::connect(&path).expect("it listens");
+        client.be_watchful();
+        let patterns = Texts(vec!["x".repeat(8 << 20)]);
+        let request = List { patterns, ..List::default() };
+        let error = client.call(&request).expect_err("nobody reads it");
         assert_eq!(error.to_string(), "the manager does not respond");
         drop(listener);
         let _ = std::fs::remove_file(&path);

@@ -53,7 +53,7 @@ pub fn inhibit(args: &InhibitArgs, socket: &Path) -> Result<i32> {
     let who = args.who.clone().unwrap_or_else(|| program.clone());
     let (what, why) = (Some(args.what.clone()), Some(args.why.clone()));
     let lock = Lock(Inhibit { what, who: Some(who), why });
-    let client = lock.take(socket)?;
+    let client = lock.take(socket, true)?;
     let path = socket.to_owned();
     let epoll = Epoll::new()?;
     // Before there is another thread, which would be ended by what is only blocked here.
@@ -91,8 +91,12 @@ fn wait(child: &mut Child, signals: &SignalFd, epoll: &Epoll) -> Result<ExitStat
 struct Lock(Inhibit);
 
 impl Lock {
-    fn take(&self, socket: &Path) -> Result<Client, CallError> {
+    /// With `watchful` a manager that answers nothing is an error; else it is waited for.
+    fn take(&self, socket: &Path, watchful: bool) -> Result<Client, CallError> {
         let mut client = Client::connect(socket)?;
+        if watchful {
+            client.be_watchful();
+        }
         client.call(&self.0)?;
         Ok(client)
     }
@@ -115,7 +119,7 @@ impl Lock {
         inotify.add(directory, WatchFor::Entries)?;
         epoll.add(&inotify, 0, Interest::READ)?;
         loop {
-            match self.take(socket) {
+            match self.take(socket, false) {
                 Ok(client) => return Ok(client),
                 Err(error @ CallError::Refused(..)) => bail!(error),
                 Err(_) => {}

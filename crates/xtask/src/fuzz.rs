@@ -162,6 +162,8 @@ pub fn run(seconds: u64, only: Option<&str>) -> Result<()> {
 /// Takes what was found into the repository, as few inputs as reach as much.
 pub fn merge(only: Option<&str>) -> Result<()> {
     let program = build()?;
+    let faults = root().join("target/fuzz-faults");
+    fs::create_dir_all(&faults)?;
     for target in targets(only)? {
         let (kept, found) = (corpus(&target), found(&target)?);
         let files = fs::read_dir(&kept)?.collect::<Result<Vec<_>, _>>()?;
@@ -174,6 +176,7 @@ pub fn merge(only: Option<&str>) -> Result<()> {
             .env("WARREN_FUZZ_TARGET", &target)
             .args(["-set_cover_merge=1", "-use_counters=0", "-verbosity=0"])
             .arg(format!("-max_len={bytes_max}"))
+            .arg(format!("-artifact_prefix={}/{target}-", faults.display()))
             .args([&fresh, &kept, &found])
             .status()?;
         ensure!(status.success(), "{target}: the inputs cannot be merged");
