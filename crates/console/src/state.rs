@@ -396,11 +396,8 @@ impl State {
                 self.wish.filter.clear();
                 self.mode = Mode::Browse;
             }
-            Key::Backspace => {
-                if self.wish.filter.pop().is_none() {
-                    self.mode = Mode::Browse;
-                }
-            }
+            Key::Backspace if self.wish.filter.is_empty() => self.mode = Mode::Browse,
+            Key::Backspace => drop(self.wish.filter.pop()),
             Key::Control('u') => self.wish.filter.clear(),
             Key::Char(c) if self.wish.filter.chars().count() < FILTER_CHARS_MAX => {
                 self.wish.filter.push(c);

@@ -427,7 +427,7 @@ pub fn watch_signals(signals: &SignalFd, tell: &SyncSender<News>) {
     let mut ready = Events::with_capacity(2);
     // Of the terminal only that it is gone, which is always told.
     let is_watched = epoll.add(signals, 0, Interest::READ).is_ok();
-    let _ = epoll.add(&std::io::stdin(), 1, Interest::NONE);
+    let _ = epoll.add(std::io::stdin(), 1, Interest::NONE);
     while is_watched && epoll.wait(&mut ready, None).is_ok() {
         let is_gone = ready.iter().any(|ready| ready.token == 1);
         let news = match signals.read() {
