@@ -125,7 +125,9 @@ impl Console {
     /// The other end goes, as when a connection breaks.
     fn hang_up(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.reader.take().map(|reader| reader.join().expect("it ends"));
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("it ends");
+        }
         (self.master, self.slave) = (None, None);
     }
 }

@@ -166,6 +166,8 @@ pub struct Row {
     pub restarts: u32,
     /// When it came into its state; of a group, when the last of its units did.
     pub since_us: u64,
+    /// What needs a look has a lower one.
+    pub rank: u8,
 }
 
 impl Row {
@@ -177,6 +179,7 @@ impl Row {
             usage: model.usage.get(name).copied().unwrap_or_default(),
             restarts: unit.restarts,
             since_us: unit.since_us.unwrap_or(0),
+            rank: rank(&unit.active),
         }
     }
 
@@ -238,7 +241,7 @@ pub fn rows(model: &Model, wish: &Wish) -> Vec<Row> {
                 .filter(|(name, _)| !name.ends_with(".slice"))
                 .map(|(name, unit)| Row::of_unit(model, name, unit, 0))
                 .collect();
-            sort(&mut rows, model, wish);
+            sort(&mut rows, wish);
             rows
         }
         Tab::Sets | Tab::Templates => groups(model, wish, &filter),
@@ -332,7 +335,12 @@ fn group_row(
     }
     let is_unfolded = wish.unfolded.contains(&name);
     let what = What::Group { units: of.len() as u32, up, failed, is_unfolded };
-    Row { name, what, depth, usage, restarts, since_us }
+    let rank = match (failed, up) {
+        (1.., _) => 0,
+        (_, up) if (up as usize) < of.len() => 4,
+        _ => 3,
+    };
+    Row { name, what, depth, usage, restarts, since_us, rank }
 }
 
 fn groups(model: &Model, wish: &Wish, filter: &Filter) -> Vec<Row> {
@@ -344,14 +352,14 @@ fn groups(model: &Model, wish: &Wish, filter: &Filter) -> Vec<Row> {
     }
     let mut heads: Vec<Row> =
         by_group.iter().map(|(group, of)| group_row(model, group.clone(), of, wish, 0)).collect();
-    sort(&mut heads, model, wish);
+    sort(&mut heads, wish);
     let mut out = Vec::new();
     for head in heads {
         let of = by_group.get(&head.name).filter(|_| head.is_unfolded() == Some(true));
         out.push(head);
         let mut below: Vec<Row> =
             of.into_iter().flatten().map(|(n, u)| Row::of_unit(model, n, u, 1)).collect();
-        sort(&mut below, model, wish);
+        sort(&mut below, wish);
         out.extend(below);
     }
     out
@@ -401,7 +409,7 @@ impl Forest<'_> {
     fn add(&self, parent: Option<&str>, depth: u16, out: &mut Vec<Row>) {
         let slices = self.children.get(&parent).into_iter().flatten();
         let mut heads: Vec<Row> = slices.map(|slice| self.head(slice, depth)).collect();
-        sort(&mut heads, self.model, self.wish);
+        sort(&mut heads, self.wish);
         for head in heads {
             let (name, is_unfolded) = (head.name.clone(), head.is_unfolded() == Some(true));
             out.push(head);
@@ -412,7 +420,7 @@ impl Forest<'_> {
                 let units = self.below.get(&*name).into_iter().flatten();
                 let mut rows: Vec<Row> =
                     units.map(|(n, u)| Row::of_unit(self.model, n, u, depth + 1)).collect();
-                sort(&mut rows, self.model, self.wish);
+                sort(&mut rows, self.wish);
                 out.extend(rows);
             }
         }
@@ -472,6 +480,7 @@ fn jobs(model: &Model, filter: &Filter) -> Vec<Row> {
         usage: Usage::default(),
         restarts: 0,
         since_us: 0,
+        rank: 0,
     };
     let waits = model.top.waits.iter().map(|wait| {
         let who = wait.unit.as_deref().or(wait.process.as_deref()).unwrap_or("a process");
@@ -481,7 +490,7 @@ fn jobs(model: &Model, filter: &Filter) -> Vec<Row> {
     waits.chain(jobs.map(|job| row(&job.unit, What::Job(job.clone())))).collect()
 }
 
-fn sort(rows: &mut [Row], model: &Model, wish: &Wish) {
+fn sort(rows: &mut [Row], wish: &Wish) {
     let order = |a: &Row, b: &Row| {
         let of = |row: &Row, key: fn(&Usage) -> f64| key(&row.usage);
         let most = |key: fn(&Usage) -> f64| of(b, key).total_cmp(&of(a, key));
@@ -489,7 +498,7 @@ fn sort(rows: &mut [Row], model: &Model, wish: &Wish) {
         let memory = |usage: &Usage| usage.memory.map_or(-1.0, |bytes| bytes as f64);
         let first = match wish.sort {
             Sort::Name => Ordering::Equal,
-            Sort::State => state_rank(a, model).cmp(&state_rank(b, model)),
+            Sort::State => a.rank.cmp(&b.rank),
             Sort::Cpu => most(cpu).then_with(|| most(memory)),
             Sort::Memory => most(memory),
             Sort::Tasks => most(|usage| usage.tasks.map_or(-1.0, |count| count as f64)),
@@ -500,6 +509,10 @@ fn sort(rows: &mut [Row], model: &Model, wish: &Wish) {
             Sort::Restarts => b.restarts.cmp(&a.restarts),
             Sort::Since => b.since_us.cmp(&a.since_us),
         };
+        // Of those that use the same, as nothing, what needs a look is first.
+        let is_by_name = wish.sort == Sort::Name;
+        let first =
+            first.then_with(|| if is_by_name { Ordering::Equal } else { a.rank.cmp(&b.rank) });
         let first = first.then_with(|| a.name.cmp(&b.name));
         if wish.is_inverted { first.reverse() } else { first }
     };
@@ -507,19 +520,12 @@ fn sort(rows: &mut [Row], model: &Model, wish: &Wish) {
 }
 
 /// What needs a look comes first.
-fn state_rank(row: &Row, model: &Model) -> u8 {
-    if let What::Group { failed, up, units, .. } = row.what {
-        return match (failed, up) {
-            (1.., _) => 0,
-            (_, up) if up < units => 4,
-            _ => 3,
-        };
-    }
-    match model.units.get(&row.name).map(|unit| &unit.active) {
-        Some(ActiveState::Failed) => 0,
-        Some(ActiveState::Activating | ActiveState::Deactivating) => 1,
-        Some(ActiveState::Reloading) => 2,
-        Some(ActiveState::Active) => 3,
+fn rank(active: &ActiveState) -> u8 {
+    match active {
+        ActiveState::Failed => 0,
+        ActiveState::Activating | ActiveState::Deactivating => 1,
+        ActiveState::Reloading => 2,
+        ActiveState::Active => 3,
         _ => 4,
     }
 }

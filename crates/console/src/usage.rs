@@ -62,6 +62,8 @@ pub struct Sampler {
     tree: Option<Tree>,
     groups: BTreeMap<Arc<str>, Group>,
     swept: Option<(Instant, Duration)>,
+    /// How often all groups were looked at.
+    sweeps: u64,
 }
 
 impl Sampler {
@@ -74,7 +76,7 @@ impl Sampler {
     pub fn is_due(&self) -> bool {
         let rest = |took: Duration| (took * REST_FACTOR).max(SWEEP_EVERY);
         // Two looks make the first rates.
-        let is_first = self.groups.values().all(|group| group.usage.cpu.is_none());
+        let is_first = self.sweeps == 1;
         self.swept.is_none_or(|(at, took)| is_first || at.elapsed() > rest(took))
     }
 
@@ -109,6 +111,7 @@ impl Sampler {
         }
         self.tree = Some(tree);
         self.swept = Some((began, began.elapsed()));
+        self.sweeps += 1;
         self.groups.iter().map(|(name, group)| (name.clone(), group.usage)).collect()
     }
 
@@ -234,8 +237,11 @@ mod tests {
         sampler.open(&scratch.0);
         assert!(sampler.is_due());
         let found = sampler.sweep();
+        assert!(sampler.is_due(), "two make the first rates");
         let names: Vec<&str> = found.keys().map(|name| &**name).collect();
         assert_eq!(names, ["a-b.slice", "a.slice", "web.service"]);
+        sampler.sweep();
+        assert!(!sampler.is_due(), "then there is a rest");
         let whole = sampler.read(&["web.service".into(), "gone.service".into()]);
         let usage = whole.get("web.service").expect("it is read");
         assert_eq!((whole.len(), usage.tasks, usage.memory), (1, Some(3), Some(4096)));
