@@ -121,7 +121,7 @@ fn event(dice: &mut Dice, state: &State) -> Event {
                 (0..dice.roll(300)).map(|_| (Arc::from(name(dice, 1000)), usage(dice))).collect();
             Event::Usage(usage, dice.roll(2) == 0)
         }
-        6 => Event::Silent((dice.roll(2) == 0).then(|| text())),
+        6 => Event::Silent((dice.roll(2) == 0).then(text)),
         7 => Event::Page(unit, Ok(UnitPage { status: text(), why: text(), processes: Vec::new() })),
         8 => Event::Files(unit, if dice.roll(2) == 0 { Ok(text()) } else { Err(text()) }),
         9 => Event::Log(unit, vec![text(); dice.roll(50) as usize]),
