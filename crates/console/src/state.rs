@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use warren_wire::control::{JobType, OverviewAnswer, TopAnswer};
+use warren_wire::control::{ActiveState, JobType, OverviewAnswer, TopAnswer};
 
 use crate::manager::{Start, UnitPage};
 use crate::model::{Model, Usage};
@@ -102,6 +102,16 @@ impl Verb {
             Verb::Job(JobType::Stop) => "Stop",
             Verb::Job(_) => "Restart",
             Verb::Clear => "Clear the failed state of",
+        }
+    }
+
+    /// Whether it does something for a unit in this state.
+    fn changes(&self, active: &ActiveState) -> bool {
+        let is_down = matches!(active, ActiveState::Inactive | ActiveState::Failed);
+        match self {
+            Verb::Job(JobType::Start) => is_down,
+            Verb::Job(_) => !is_down,
+            Verb::Clear => *active == ActiveState::Failed,
         }
     }
 
@@ -608,11 +618,18 @@ impl State {
             (Some(page), _) => vec![page.unit.clone()],
             (None, _) if !self.marked.is_empty() => self.marked.iter().cloned().collect(),
             (None, Some(row)) if row.is_unit() => vec![row.name.clone()],
-            (None, Some(row)) => units_of(&self.model, self.wish.tab, &row.name),
+            // Of a group those for which it changes something: a restart is not to start what is down.
+            (None, Some(row)) => {
+                let mut units = units_of(&self.model, self.wish.tab, &row.name);
+                units.retain(|unit| {
+                    self.model.units.get(unit).is_some_and(|u| verb.changes(&u.active))
+                });
+                units
+            }
             (None, None) => Vec::new(),
         };
         match units.len() {
-            0 => self.say("There is no unit under the cursor.".to_owned()),
+            0 => self.say(format!("{}: there is no unit here for which it would do something.", verb.word())),
             1..=ACTION_UNITS_MAX => self.mode = Mode::Question(verb, units),
             count => self.say(format!(
                 "{count} units are too many at once; at most {ACTION_UNITS_MAX}. Mark fewer with the space bar."

@@ -18,17 +18,20 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 }
 
 fn shown(c: char) -> Option<char> {
-    match c {
-        _ if c.is_control() => Some(' '),
-        // Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm; separators of lines.
-        '\u{200e}'
-        | '\u{200f}'
-        | '\u{061c}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}' => Some(' '),
-        '\u{2028}' | '\u{2029}' => Some(' '),
-        _ => c.width().filter(|width| *width > 0).map(|_| c),
+    match acts(c) {
+        true => Some(' '),
+        false => c.width().filter(|width| *width > 0).map(|_| c),
     }
+}
+
+/// Whether a terminal acts on a character instead of showing it: control characters; marks, embeddings, overrides and
+/// isolates of Unicode's bidirectional algorithm; separators of lines.
+pub fn acts(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Columns that a plain text takes.

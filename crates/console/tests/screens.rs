@@ -181,6 +181,26 @@ fn five_units_are_restarted_after_a_question() {
 }
 
 #[test]
+fn of_a_group_a_restart_is_for_those_that_are_up_and_a_start_for_the_others() {
+    let units = |keys: &str| {
+        let mut state = state((80, 24));
+        // The container of cleo is the first: it uses most.
+        press(&mut state, &format!("4{keys}"));
+        match state.mode {
+            Mode::Question(_, units) => {
+                units.iter().map(|unit| unit.to_string()).collect::<Vec<_>>().join(" ")
+            }
+            _ => String::new(),
+        }
+    };
+    assert_eq!(units("R"), "cleo-db.service cleo-web.service");
+    assert_eq!(units("X"), "cleo-db.service cleo-web.service");
+    assert_eq!(units("S"), "cleo-cron.service");
+    assert_eq!(units("C"), "", "none of it has failed");
+    assert_eq!(units("\u{2193}\u{2193}C"), "bert-db.service");
+}
+
+#[test]
 fn an_action_is_for_a_bounded_number_of_units() {
     let mut state = state((80, 24));
     let mut many = common::overview();
