@@ -1,6 +1,6 @@
 //! What the console asks of the manager and of the log, over the control socket and by `warren logs`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Link {
     /// To the manager that the flags name.
     pub(crate) fn new(global: &Global) -> anyhow::Result<Link> {
         let socket = control_socket(global)?;
-        let (mut flags, mut root) = (Vec::new(), PathBuf::from("/"));
+        let (mut flags, mut root) = (Vec::new(), root_of(&socket));
         if let Some(name) = &global.machine {
             root = PathBuf::from(format!("/proc/{}/root", find_machine(name, global)?.pid));
             flags.extend(["--quiet".to_owned(), format!("--machine={name}")]);
@@ -63,6 +63,14 @@ impl Link {
         command.args(&self.flags).args(["logs", "--no-pager"]).arg(format!("--unit={unit}"));
         command
     }
+}
+
+/// The file system that a socket lies in: that of another process, proc(5), or ours.
+fn root_of(socket: &Path) -> PathBuf {
+    let parts: Vec<_> = socket.components().take(4).collect();
+    let root: PathBuf = parts.iter().collect();
+    let is_of_process = parts.len() == 4 && root.starts_with("/proc") && root.ends_with("root");
+    if is_of_process { root } else { PathBuf::from("/") }
 }
 
 impl Connect for Link {
@@ -182,6 +190,13 @@ fn trouble(error: CallError) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_of_another_process_leads_to_its_files() {
+        let root = |socket: &str| root_of(Path::new(socket)).display().to_string();
+        assert_eq!(root("/proc/17/root/run/warren/control"), "/proc/17/root");
+        assert_eq!(["/run/warren/control", "/proc/17/cwd/x", "control"].map(root), ["/", "/", "/"]);
+    }
 
     #[test]
     fn ends_of_starts_are_read_from_entries() {

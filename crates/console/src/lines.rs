@@ -1,5 +1,7 @@
 //! The news as plain lines, for a screen reader, a log or a terminal without a cursor: a change a line. Pure.
 
+use std::collections::BTreeSet;
+
 use warren_wire::control::{ActiveState, OverviewAnswer};
 
 use crate::model::{Model, Unit};
@@ -38,8 +40,9 @@ pub fn first(model: &Model) -> Vec<String> {
     lines
 }
 
-/// What an answer changes of what was known: called before the model takes it.
-pub fn changes(model: &Model, answer: &OverviewAnswer) -> Vec<String> {
+/// What an answer changes of what was known: called before the model takes it. One of all units also tells which are
+/// gone: a unit that nothing needs may be forgotten before it is told that it went down.
+pub fn changes(model: &Model, answer: &OverviewAnswer, is_all: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut more = 0;
     for row in &answer.rows {
@@ -70,6 +73,15 @@ pub fn changes(model: &Model, answer: &OverviewAnswer) -> Vec<String> {
         let state = if active == sub { active.into_owned() } else { format!("{active}, {sub}") };
         lines.push(format!("{name} {state}{restarted}{why}{cause}"));
     }
+    let told: BTreeSet<&str> = answer.rows.iter().map(|row| &*row.name).collect();
+    let known = model.units.iter().filter(|_| is_all);
+    let was_up = |unit: &Unit| !matches!(unit.active, ActiveState::Inactive);
+    for (name, _) in known.filter(|(name, unit)| was_up(unit) && !told.contains(&***name)) {
+        match lines.len() < LINES_MAX {
+            true => lines.push(format!("{} gone", plain(name))),
+            false => more += 1,
+        }
+    }
     if more > 0 {
         lines.push(format!("and {more} more units changed"));
     }
@@ -98,23 +110,27 @@ mod tests {
         let mut model = Model::default();
         model.take_overview(answer(vec![row("a.service", "active", "running", 0)]), true);
         let same = answer(vec![row("a.service", "active", "running", 0)]);
-        assert_eq!(changes(&model, &same), Vec::<String>::new());
+        assert_eq!(changes(&model, &same, true), Vec::<String>::new());
         let news = answer(vec![
             row("a.service", "failed", "failed", 0),
             row("b.service", "activating", "start", 0),
             row("idle.service", "inactive", "dead", 0),
         ]);
         let expected = ["a.service failed: it  [2Jleft", "b.service activating, start"];
-        assert_eq!(changes(&model, &news), expected);
+        assert_eq!(changes(&model, &news, false), expected);
         let again = answer(vec![row("a.service", "active", "running", 3)]);
-        assert_eq!(changes(&model, &again), ["a.service active, running, restarted 3 times"]);
+        assert_eq!(
+            changes(&model, &again, false),
+            ["a.service active, running, restarted 3 times"]
+        );
+        assert_eq!(changes(&model, &answer(Vec::new()), true), ["a.service gone"]);
     }
 
     #[test]
     fn a_storm_is_a_bounded_number_of_lines() {
         let rows =
             (0..5000).map(|n| row(&format!("u{n}.service"), "failed", "failed", 0)).collect();
-        let lines = changes(&Model::default(), &answer(rows));
+        let lines = changes(&Model::default(), &answer(rows), true);
         assert_eq!(lines.len(), LINES_MAX + 1);
         assert_eq!(lines[LINES_MAX], "and 4950 more units changed");
     }

@@ -268,7 +268,8 @@ pub fn run_lines(connect: Arc<dyn Connect>) -> std::io::Result<End> {
             }
             News::Event(Event::Overview(answer, is_all)) => {
                 let is_first = !model.is_loaded;
-                let changes = if is_first { Vec::new() } else { lines::changes(&model, &answer) };
+                let changes =
+                    if is_first { Vec::new() } else { lines::changes(&model, &answer, is_all) };
                 model.take_overview(answer, is_all);
                 if is_first { lines::first(&model) } else { changes }
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SIGTSTP, SIGWINCH, SignalFd};
 
@@ -383,9 +383,10 @@ pub fn read_keys(tell: &SyncSender<News>) {
         match event::poll(PERIOD).and_then(|comes| comes.then(event::read).transpose()) {
             Ok(None) => {}
             Ok(Some(read)) => {
-                let Some(key) = key(&read) else { continue };
-                if tell.send(News::Event(Event::Key(key))).is_err() {
-                    return;
+                for key in keys(&read) {
+                    if tell.send(News::Event(Event::Key(key))).is_err() {
+                        return;
+                    }
                 }
             }
             Err(_) => {
@@ -396,11 +397,18 @@ pub fn read_keys(tell: &SyncSender<News>) {
     }
 }
 
-fn key(read: &event::Event) -> Option<Key> {
-    let event::Event::Key(key) = read else { return None };
-    if key.kind == KeyEventKind::Release {
-        return None;
+/// What was pressed. Esc and a key that follow one another closely, as over a slow connection, are read as that key
+/// with Alt, which is no key of ours.
+fn keys(read: &event::Event) -> Vec<Key> {
+    let event::Event::Key(pressed) = read else { return Vec::new() };
+    if pressed.kind == KeyEventKind::Release {
+        return Vec::new();
     }
+    let escape = pressed.modifiers.contains(KeyModifiers::ALT).then_some(Key::Escape);
+    escape.into_iter().chain(key(pressed)).collect()
+}
+
+fn key(key: &KeyEvent) -> Option<Key> {
     Some(match key.code {
         KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Control(c),
         KeyCode::Char(c) => Key::Char(c),
@@ -455,4 +463,27 @@ pub fn drain(first: Option<News>, more: &Receiver<News>, most: usize) -> (Vec<Ne
         }
     }
     (all, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn esc_and_a_key_that_come_together_are_both() {
+        let read =
+            |modifiers| keys(&event::Event::Key(KeyEvent::new(KeyCode::Char('q'), modifiers)));
+        assert_eq!(read(KeyModifiers::ALT), [Key::Escape, Key::Char('q')]);
+        assert_eq!(read(KeyModifiers::CONTROL), [Key::Control('q')]);
+        assert_eq!(read(KeyModifiers::NONE), [Key::Char('q')]);
+    }
+
+    #[test]
+    fn of_a_very_long_line_the_begin_is_read() {
+        let text = format!("one\n{}\ntwo\n\nlast", "x".repeat(100_000));
+        let mut reader = BufReader::new(text.as_bytes());
+        let lines: Vec<String> = std::iter::from_fn(|| next_line(&mut reader)).collect();
+        let lengths: Vec<usize> = lines.iter().map(String::len).collect();
+        assert_eq!(lengths, [3, LOG_LINE_BYTES_MAX as usize, 3, 0, 4]);
+    }
 }
