@@ -91,8 +91,8 @@ pub enum Command {
     Timers,
     /// Draw a timeline of a boot, a reload, a shutdown or the last minutes
     Chart(ChartArgs),
-    /// Watch jobs, failures, restarts and the resource use of slices; press q to quit
-    Top,
+    /// Watch failures, jobs and the resource use of units, and act on them; press ? for the keys
+    Top(TopArgs),
     /// Print whether units are active; exit status 3 if none is
     IsActive(Units),
     /// Print whether units have failed; exit status 1 if none has
@@ -428,6 +428,14 @@ pub struct ListArgs {
     /// Do not print header and footer
     #[arg(long)]
     pub no_legend: bool,
+}
+
+/// Arguments of top.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Print what has failed, then each change of a unit as a line, without moving the cursor
+    #[arg(long, conflicts_with = "json")]
+    pub lines: bool,
 }
 
 /// Arguments of why.

@@ -107,6 +107,13 @@ impl Client {
         }
     }
 
+    /// Connects, and waits for nobody: of a manager that has stopped the queue may be full.
+    pub fn connect_at_once(path: &Path) -> Result<Client, CallError> {
+        let path = path.to_owned();
+        let stream = BufReader::new(connect_now(&path)?);
+        Ok(Client { path, stream, within: None, is_watchful: false })
+    }
+
     /// Has calls fail while the manager answers nothing at all. What takes its time, as a job, may take it.
     pub fn be_watchful(&mut self) {
         self.is_watchful = true;
@@ -134,11 +141,7 @@ impl Client {
     /// Connects anew, to a manager that came back. Waits for nobody: of one that has stopped the queue may be
     /// full.
     pub fn connect_again(&mut self) -> Result<(), CallError> {
-        let no_manager = |error| CallError::NoManager(self.path.clone(), error);
-        let path = self.path.to_str().ok_or_else(|| no_manager(ErrorKind::InvalidInput.into()))?;
-        let stream = connect_stream(path)
-            .map_err(|error| no_manager(std::io::Error::from_raw_os_error(error.errno)))?;
-        self.stream = BufReader::new(stream.into());
+        self.stream = BufReader::new(connect_now(&self.path)?);
         self.set_times();
         self.within.map_or(Ok(()), |time| self.answers_within(time)).map_err(CallError::Broken)
     }
@@ -215,6 +218,14 @@ impl Client {
         // Nothing was asked, so nothing but the end can come.
         let _ = self.stream.read(&mut [0]);
     }
+}
+
+/// Connects, or fails at once.
+fn connect_now(path: &Path) -> Result<UnixStream, CallError> {
+    let no_manager = |error| CallError::NoManager(path.to_owned(), error);
+    let text = path.to_str().ok_or_else(|| no_manager(ErrorKind::InvalidInput.into()))?;
+    let stream = connect_stream(text).map(UnixStream::from);
+    stream.map_err(|error| no_manager(std::io::Error::from_raw_os_error(error.errno)))
 }
 
 /// Connects; waits so long where the queue is full.

@@ -1,5 +1,4 @@
-//! What pictures that are redrawn on a terminal share: keys and signals that end them, and a
-//! terminal that is left as it was.
+//! Keys and signals that end what is shown on a terminal, which is left as it was.
 
 use std::io::{BufRead, Stdin};
 use std::time::Duration;
@@ -9,8 +8,6 @@ use anyhow::Result;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SignalFd, SignalSet};
 use warren_sys::terminal::KeyByKey;
-
-use crate::output::print;
 
 /// Listens to keys and signals while it lives.
 pub struct Watch {
@@ -52,27 +49,5 @@ impl Watch {
         let goes_on = count > 0 && !keys.iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4));
         stdin.consume(count);
         Ok(goes_on)
-    }
-}
-
-/// The terminal's second screen: what was on the first comes back when this goes.
-pub struct Screen;
-
-impl Screen {
-    /// Changes over, and hides the cursor.
-    pub fn enter() -> Screen {
-        print("\x1b[?1049h\x1b[?25l");
-        Screen
-    }
-
-    /// Shows a picture in place of the last one.
-    pub fn show(&self, picture: &str) {
-        print(&format!("\x1b[H\x1b[J{}", picture.trim_end()));
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        print("\x1b[?25h\x1b[?1049l");
     }
 }

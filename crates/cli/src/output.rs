@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use warren_console::text::acts;
 
 /// What a state looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +73,14 @@ fn wants_colour(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> bo
 }
 
 /// Text of strangers without what a terminal would act on, as the log daemon gives the last lines of
-/// a unit: each control character is a space.
+/// a unit: each control character is a space, and so is what turns the direction of writing.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if acts(c) { ' ' } else { c }).collect()
 }
 
 /// The same of a text of several lines, which may have tabs.
 pub fn clean_lines(text: &str) -> String {
-    let is_dirty = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let is_dirty = |c: char| acts(c) && !matches!(c, '\n' | '\t');
     text.chars().map(|c| if is_dirty(c) { ' ' } else { c }).collect()
 }
 
@@ -96,13 +97,13 @@ pub fn cleaned<T: Serialize + DeserializeOwned + Clone>(answer: &T) -> Cow<'_, T
     }
 }
 
-/// Whether there is no control character in the texts of this JSON. Those up to U+001F are written as escapes, and
+/// Whether there is nothing that a terminal acts on in the texts of this JSON. Those up to U+001F are written as escapes, and
 /// nothing else is but `"` and `\`.
 fn is_clean(json: &str) -> bool {
     let mut chars = json.chars();
     while let Some(c) = chars.next() {
         let is_escape = c == '\\' && !matches!(chars.next(), Some('"' | '\\'));
-        if is_escape || c.is_control() {
+        if is_escape || acts(c) {
             return false;
         }
     }
@@ -282,7 +283,11 @@ mod tests {
 
     #[test]
     fn texts_of_strangers_have_nothing_that_a_terminal_acts_on() {
-        assert_eq!(clean("a\x1b[2Jb\n\u{9b}c\x7fé"), "a [2Jb  c é");
+        assert_eq!(clean("a\x1b[2Jb\n\u{9b}c\x7fé\u{202e}"), "a [2Jb  c é ");
+        assert_eq!(
+            *cleaned(&serde_json::json!({"a": "\u{2066}x"})),
+            serde_json::json!({"a": " x"})
+        );
         assert_eq!(clean_lines("a\tb\r\n\x1bc\n"), "a\tb \n c\n");
         let answer = serde_json::json!({"a": ["x\x07", 1, {"b\r": "y"}], "c": null});
         let expected = serde_json::json!({"a": ["x ", 1, {"b ": "y"}], "c": null});

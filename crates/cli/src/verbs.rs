@@ -144,7 +144,7 @@ impl Session {
             Command::List(a) => self.list(&a),
             Command::Show(a) => self.show(&a.units),
             Command::Cat(a) => self.cat(&a.units),
-            Command::Top => crate::top::run(&mut self.client, self.global.json),
+            Command::Top(a) => crate::top::run(&mut self.client, &a, &self.global),
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
             Command::Timers => self.timers(),

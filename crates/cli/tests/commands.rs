@@ -406,37 +406,6 @@ fn a_chart_of_what_is_yet_to_come_is_refused() {
     assert_eq!(said, "warren: nothing was recorded at that time\n= 1");
 }
 
-/// `warren top` on a terminal that python plays.
-#[test]
-fn keys_and_signals_end_the_picture_though_the_manager_does_not_answer() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal/typed.py");
-    for keys in ["xq", "\u{3}", "TERM"] {
-        let scratch = Scratch::new("top");
-        let socket = scratch.0.join("control");
-        let listener = UnixListener::bind(&socket).expect("the socket can be made");
-        // One answer, and then none to whoever connects.
-        std::thread::spawn(move || {
-            let mut silent = Vec::new();
-            while let Ok((stream, _)) = listener.accept() {
-                if silent.is_empty() {
-                    let mut reader = BufReader::new(&stream);
-                    reader.read_until(0, &mut Vec::new()).expect("a request arrives");
-                    (&stream).write_all(b"{\"parameters\":{\"jobs\":0}}\0").expect("it is taken");
-                }
-                silent.push(stream);
-            }
-        });
-        let mut command = Command::new("python3");
-        command.args([script, keys, "the manager does not respond", env!("CARGO_BIN_EXE_warren")]);
-        let Ok(output) = command.arg("--socket").arg(&socket).arg("top").output() else {
-            warren_testkit::not_run("there is no python3");
-            return;
-        };
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((&*said, output.status.code()), ("", Some(0)), "{keys:?}");
-    }
-}
-
 #[test]
 fn json_that_there_is_not_is_refused() {
     for option in ["--disk-usage", "--header", "-N", "-FX"] {

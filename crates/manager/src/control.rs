@@ -17,6 +17,7 @@ pub(crate) mod jobs;
 pub(crate) mod load_errors;
 pub(crate) mod methods;
 mod metrics;
+mod overview;
 pub(crate) mod quota;
 pub(crate) mod records;
 pub(crate) mod restarts;

@@ -2,7 +2,7 @@
 
 pub use libc::{
     SIGABRT, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGPWR, SIGQUIT, SIGSTOP, SIGTERM,
-    SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;

@@ -252,6 +252,22 @@ pub fn open_for_keys(path: &Path) -> error::Result<OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)
 }
 
+/// What a terminal does with keys and output, to be put back later.
+#[derive(Debug)]
+pub struct Modes(Termios);
+
+/// The modes of a terminal as they are now. `ENOTTY` when it is none.
+pub fn modes(terminal: impl AsFd) -> error::Result<Modes> {
+    tcgetattr(terminal).call("tcgetattr").map(Modes)
+}
+
+impl Modes {
+    /// Puts them back. The terminal may be gone, which is fine.
+    pub fn restore(&self, terminal: impl AsFd) {
+        let _ = tcsetattr(terminal, OptionalActions::Now, &self.0);
+    }
+}
+
 /// While this lives, the terminal hands out each key at once and shows none. Signals by key
 /// still work. What was typed before is dropped: it was for somebody else.
 #[derive(Debug)]

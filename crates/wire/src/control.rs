@@ -13,6 +13,7 @@ use crate::call::{self, Envelope};
 
 mod devices;
 mod metrics;
+mod overview;
 mod parameters;
 mod parts;
 mod requests;
@@ -30,14 +31,15 @@ pub use metrics::{
     BootMetrics, Histogram, JobMetrics, LogCounts, ManagerMetrics, MetricsAnswer, ReloadMetrics,
     UnitCount, UnitMetrics,
 };
+pub use overview::{OverviewAnswer, OverviewRow};
 pub use parts::{
     Cause, Diagnostic, Done, JobRow, LostJob, ReasonAnswer, ReasonCode, Remark, RestartAnswer,
     RestartBefore, RuleOrigin, RuleTarget, StartLimit, Through, UnitRow,
 };
 pub use requests::{
     CancelLeave, Cat, Clear, Devices, FileState, Hurry, Inhibit, Job, Jobs, Kill, Leave, List,
-    Mark, Metrics, Record, Records, Reexecute, ReloadConfiguration, ResetFailed, Shutdown, Status,
-    Texts, Timers, Top, Totals, UnitFiles, Verify, Why,
+    Mark, Metrics, Overview, Record, Records, Reexecute, ReloadConfiguration, ResetFailed,
+    Shutdown, Status, Texts, Timers, Top, Totals, UnitFiles, Verify, Why,
 };
 pub use shutdown::{InhibitorLock, LogindPlan, PlannedShutdown, ShutdownAnswer, ShutdownWait};
 pub use timers::{TimerRow, TimersAnswer};
@@ -156,6 +158,7 @@ methods! {
     Top false TopAnswer,
     Totals false TotalsAnswer,
     Metrics false MetricsAnswer,
+    Overview false OverviewAnswer,
     Verify false VerifyAnswer,
     Shutdown false ShutdownAnswer,
     Job true JobEnd,

@@ -60,6 +60,7 @@ Usage: cargo xtask COMMAND
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
   bench recording   which part of the manager's CPU time its recording takes
+  bench console     what a second of warren top takes at 40,000 units
   bench exporter    what a scrape of the metrics of 40,000 units takes
   bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
@@ -105,6 +106,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
+        ["bench", "console", ref rest @ ..] => bench::console::run(rest),
         ["bench", "exporter", ref rest @ ..] => bench::exporter::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),

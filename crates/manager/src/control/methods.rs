@@ -13,6 +13,7 @@ use crate::control::files::cat;
 use crate::control::jobs;
 use crate::control::load_errors;
 use crate::control::metrics::metrics;
+use crate::control::overview::overview;
 use crate::control::records::{record, records};
 use crate::control::timers::timers;
 use crate::control::top::top;
@@ -61,6 +62,7 @@ pub(crate) fn serve(request: &Request, caller: &Caller<'_>, shared: &Arc<Shared>
         Request::Record(request) => message(record(request, shared)),
         Request::Top(_) => message(Ok(top(shared))),
         Request::Totals(_) => message(Ok(totals(shared))),
+        Request::Overview(request) => message(Ok(overview(request, shared))),
         Request::Metrics(request) => message(metrics(request, caller, shared)),
         Request::Verify(request) => message(verify(request, caller, shared)),
         Request::Shutdown(_) => message(Ok(shutdown(shared))),

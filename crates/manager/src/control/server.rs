@@ -224,6 +224,7 @@ fn takes_turn(request: &Request) -> bool {
         request,
         Request::Record(_)
             | Request::List(_)
+            | Request::Overview(_)
             | Request::Why(_)
             | Request::Devices(_)
             | Request::Timers(_)

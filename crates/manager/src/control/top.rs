@@ -65,12 +65,14 @@ pub fn top(shared: &Shared) -> TopAnswer {
 
 fn job(view: &View, job: &Job, now_us: u64) -> TopJob {
     // What is no job may stand against it, too.
-    let others = job.blockers.max(view.waited_for(job.unit).is_some().into());
+    let waits_on = view.waited_for(job.unit).map(|unit| name(view, unit));
+    let others = job.blockers.max(waits_on.is_some().into());
     TopJob {
         unit: name(view, job.unit),
         kind: job.kind.as_str().into(),
         age_us: now_us.saturating_sub(job.since.0),
         waits_for: if job.running { 0 } else { others },
+        waits_on,
     }
 }
 

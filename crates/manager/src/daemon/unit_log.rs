@@ -200,13 +200,24 @@ pub(crate) fn job_ended(
 ) {
     let Some(words) = words_of(kind, result) else { return };
     let text = format!("{}{}{}", words.before, title(view, unit), words.after);
-    let more = [
-        ("JOB_ID", &*job.0.to_string()),
+    let took = start_took_us(view, unit, kind).map(|us| us.to_string());
+    let number = job.0.to_string();
+    let mut more = vec![
+        ("JOB_ID", &*number),
         ("JOB_TYPE", kind.as_str()),
         ("JOB_RESULT", result.as_str()),
         ("MESSAGE_ID", words.id),
     ];
+    more.extend(took.as_deref().map(|took| ("WARREN_TOOK_US", took)));
     about(view, settings, unit, words.level, &text, &more, false);
+}
+
+/// How long a start was at work that has just ended; none where its unit never began.
+fn start_took_us(view: &View, unit: UnitId, kind: JobKind) -> Option<u64> {
+    let history = view.run(unit).history.as_deref().filter(|_| kind == JobKind::Start)?;
+    let (began, ended) = (history.inactive_exit, history.state_change);
+    let took = ended.monotonic.0.checked_sub(began.monotonic.0)?;
+    (!began.is_never()).then_some(took)
 }
 
 /// Says what was wrong with unit files.

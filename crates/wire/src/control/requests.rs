@@ -129,6 +129,13 @@ reading! {
         pub timers_max: u64,
     }
 
+    /// Tells of all units what a table of them shows, from the published view alone.
+    pub struct Overview {
+        /// Only of those that changed their state since this moment on the monotonic clock, in µs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub changed_since_us: Option<u64>,
+    }
+
     /// Shows the files of a unit with their texts. An instance that is not in use is loaded first.
     pub struct Cat {
         /// Name of the unit or of a template.

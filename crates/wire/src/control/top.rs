@@ -62,6 +62,9 @@ answers! {
         pub age_us: u64,
         /// How many others it waits for.
         pub waits_for: u32,
+        /// One of them, which is at work if one is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub waits_on: Option<String>,
     }
 
     /// A unit that has failed.

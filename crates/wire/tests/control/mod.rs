@@ -86,6 +86,7 @@ fn requests() {
     request(Top {}, Request::Top);
     let metrics = Metrics { units: Texts(vec![text("web-*")]), units_max: 100, timers_max: 20 };
     request(metrics, Request::Metrics);
+    request(Overview { changed_since_us: Some(5) }, Request::Overview);
     request(Totals {}, Request::Totals);
     request(Verify { unit: unit() }, Request::Verify);
     request(Shutdown {}, Request::Shutdown);
@@ -483,6 +484,7 @@ fn answers_about_the_host() {
             kind: JobKind::Start,
             age_us: 61_500_000,
             waits_for: 3,
+            waits_on: some("db.service"),
         }],
         waits_total: 12,
         waits: vec![wait()],
@@ -506,6 +508,26 @@ fn answers_about_the_host() {
             read_bytes: None,
             written_bytes: None,
             tasks: Some(17),
+        }],
+    });
+    answer::<Overview>(OverviewAnswer {
+        now_us: 1,
+        set: 2,
+        units_total: 3,
+        cgroup_root: some("/sys/fs/cgroup/warren"),
+        slices: vec![text("system.slice")],
+        targets: vec![text("Container 'a'")],
+        texts: BTreeMap::from([(text("WR-0040"), text("it left"))]),
+        rows: vec![OverviewRow {
+            name: text("web.service"),
+            active: ActiveState::Failed,
+            sub: text("failed"),
+            code: text("WR-0040").into(),
+            slice: Some(0),
+            target: Some(0),
+            cause: some("db.service"),
+            since_us: Some(4),
+            restarts: 5,
         }],
     });
     answer::<Shutdown>(ShutdownAnswer {

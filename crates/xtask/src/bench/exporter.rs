@@ -126,7 +126,7 @@ fn scrape(socket: &Path) -> Result<String> {
 }
 
 /// CPU time so far of a process with all its threads, those that ended included; proc(5), `stat`.
-fn cpu_of(pid: u32) -> Result<Duration> {
+pub(super) fn cpu_of(pid: u32) -> Result<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields: Vec<&str> =
         text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

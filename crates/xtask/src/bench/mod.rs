@@ -11,6 +11,7 @@
 //! `PEER_SETS_MAX` sets (default 1000), beyond 1,000 once and without what takes it the minutes:
 //! listing the files, 500 mounts, all services. Needs root and a release build (`make build`).
 
+pub mod console;
 pub mod devices;
 pub mod exporter;
 pub mod fleet;

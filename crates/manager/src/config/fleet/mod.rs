@@ -367,6 +367,15 @@ pub fn products(applied: &Applied, unit: &UnitName) -> Vec<Product> {
     cause::files(applied, unit).into_iter().map(|(_, product)| product.clone()).collect()
 }
 
+/// Type and name of what rules made a unit for: of its own file, or of the first drop-in that has it.
+pub fn target(applied: &Applied, unit: &UnitName) -> Option<Arc<str>> {
+    let files = cause::files(applied, unit).into_iter();
+    files
+        .filter_map(|(_, product)| product.origin.target.as_ref())
+        .map(|(name, _)| name.clone())
+        .next()
+}
+
 /// Texts that an answer has in full.
 const TEXTS_MAX: usize = 1000;
 
