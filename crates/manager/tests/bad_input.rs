@@ -324,7 +324,7 @@ fn a_manager_that_cannot_start_says_why() {
 #[test]
 fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     let service = "[Service]\nExecStart=@P stay\nRestart=alway\nTimeoutStopSec=5mn\n\
-                   RemainAfterExit=perhaps\nMemoryMax=1GB\nIPAccounting=yes\n\
+                   RemainAfterExit=perhaps\nMemoryMax=1GB\nMemoryKSM=yes\n\
                    SetCredentialEncrypted=a:secret\nPrivatePIDs=yes\nSetCredentialEncrypted=b:c";
     let slice = "[Slice]\nNFTSet=cgroup:inet:a:b\nMemoryMax=lots";
     let units = [GOOD, ("typo.service", service), ("closed.slice", slice)];
@@ -339,7 +339,7 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
         m.expect_job("stop", "closed.slice", "done");
     }
     // What was found wrong when the unit was loaded is not said again.
-    let also = ["typo.service:5:", "closed.slice:3:", "IPAccounting= has no effect yet"];
+    let also = ["typo.service:5:", "closed.slice:3:", "MemoryKSM= has no effect yet"];
     for line in wrong.iter().chain(&also) {
         assert_eq!(times(line), 1, "{line}: {}", m.console());
     }

@@ -637,10 +637,10 @@ fn credentials_that_are_not_there_are_said() {
 #[test]
 fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
     let text =
-        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nIPAccounting=yes\nCPUShares=5\n";
+        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nCPUShares=5\n";
     let said = with("a.service", &[text], |c| c.unit()).1;
     let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
-    assert_eq!(said, ["f:5:14: note: IPAccounting= has no effect yet [not-acted-on]"]);
+    assert_eq!(said, ["f:5:14: note: MemoryKSM= has no effect yet [not-acted-on]"]);
 }
 
 #[test]

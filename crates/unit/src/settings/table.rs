@@ -271,8 +271,8 @@ rows! {
     @Cgroup Acted Last (Raw): Delegate;
     @Cgroup Acted Last (Text): DelegateSubgroup;
     @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
-    @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting;
+    @Cgroup Parsed Last (Bool): CoredumpReceive MemoryZSwapWriteback;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
