@@ -414,7 +414,7 @@ fn traffic_is_counted() {
         (shown("counted.service") == "384 3 384 3 ").then_some(())
     });
     assert_eq!(shown("plain.service"), "[no data] [no data] [no data] [no data] ");
-    m.wait_for("denied.service", "failed");
+    m.wait_for("denied.service", "failed/failed");
     assert_eq!(std::fs::read_to_string(m.inside("/run/out-denied")).unwrap_or_default(), "");
 }
 

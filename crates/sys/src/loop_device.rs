@@ -79,7 +79,7 @@ struct Config {
 pub struct Section {
     /// The first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// How many bytes; 0 for all up to the end of the file.
     pub bytes: u64,
     /// It cannot be written to.
     pub read_only: bool,
@@ -100,11 +100,15 @@ pub fn find(file: &File, section: Section, nodes: &Path) -> Result<Option<LoopDe
     for entry in entries.flatten().take(DEVICES_MAX) {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix("loop")?.parse().ok());
-        let Some(number) = number.filter(|_| entry.path().join("loop/backing_file").exists())
-        else {
-            continue;
+        let said = |file: &str| {
+            let text = std::fs::read_to_string(entry.path().join("loop").join(file));
+            text.ok().and_then(|text| text.trim().parse::<u64>().ok())
         };
-        let Ok((path, open)) = open_node(number, section.read_only, nodes) else { continue };
+        let is_alike =
+            said("offset") == Some(section.offset) && said("sizelimit") == Some(section.bytes);
+        let Some(number) = number.filter(|_| is_alike) else { continue };
+        // Not for writing: who watches devices would take each that is closed for one that was written to.
+        let Ok((path, open)) = open_node(number, true, nodes) else { continue };
         let mut info = Info::new();
         // SAFETY: the struct is as large as the kernel's.
         let ret = unsafe {

@@ -427,7 +427,10 @@ fn required_features(
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 11] = [
+    const REFUSED: [&str; 14] = [
+        "RootImagePolicy",
+        "MountImagePolicy",
+        "ExtensionImagePolicy",
         "RootImage",
         "RootHash",
         "RootHashSignature",

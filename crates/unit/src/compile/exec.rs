@@ -713,6 +713,10 @@ pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
     match (setting.kind, setting.name) {
         (Kind::Bool | Kind::BoolOr(_), _) => is_no(),
         (Kind::Word(_), _) => matches!(value, "" | "all" | "auto" | "default"),
+        // Every use of images.
+        (_, "RootImagePolicy" | "MountImagePolicy" | "ExtensionImagePolicy") => {
+            matches!(value, "" | "*")
+        }
         (_, "ProtectHostname" | "RestrictNamespaces" | "NoNewPrivileges") => {
             value.is_empty() || is_no()
         }

@@ -240,7 +240,7 @@ rows! {
         ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
-    @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
+    @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
     @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
     @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime

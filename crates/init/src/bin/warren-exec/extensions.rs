@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use warren_init::protocol::ExecStep;
@@ -100,12 +102,16 @@ fn resolved(root: &str, path: &str) -> Option<String> {
 
 /// The variables of a file below a root; none if it is not there or is too long.
 fn read(root: &str, path: &str) -> Option<Release> {
-    let path = resolved(root, path)?;
-    let found = fs::metadata(&path).ok()?;
+    let flags = warren_sys::file::NONBLOCK | warren_sys::file::NOFOLLOW;
+    let file =
+        fs::OpenOptions::new().read(true).custom_flags(flags).open(resolved(root, path)?).ok()?;
+    let found = file.metadata().ok()?;
     if !found.is_file() || found.len() > RELEASE_BYTES_MAX {
         return None;
     }
-    parse(&fs::read_to_string(path).ok()?)
+    let mut text = String::new();
+    file.take(RELEASE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    parse(&text)
 }
 
 fn parse(text: &str) -> Option<Release> {

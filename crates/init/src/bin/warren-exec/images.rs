@@ -20,7 +20,6 @@ use warren_sandbox::images::{HEAD_BYTES, Image, Layout, Place, Role, Splits, fil
 use warren_sandbox::mounts::{Content, Entry};
 use warren_sys::errno::{EACCES, ENOENT, EPERM, EROFS, ETXTBSY};
 use warren_sys::loop_device::{self, LoopDevice, Section};
-use warren_sys::mount::places::{self, Kind};
 use warren_sys::mount::{self, MountFlags, MountOptions, own};
 use warren_sys::namespace::{self, Namespaces};
 
@@ -121,14 +120,20 @@ fn bind_directory(image: &Image, at: &str) -> Result<Option<String>, SpawnError>
         Err(e) if image.optional && e.raw_os_error() == Some(ENOENT) => return Ok(None),
         Err(e) => return Err(io_failed(&image.path, &e)),
     }
-    bind(&image.path, at)?;
+    let path = fs::canonicalize(&image.path).map_err(|e| io_failed(&image.path, &e))?;
+    bind(&path.to_string_lossy(), at)?;
     Ok(Some(at.to_owned()))
 }
 
-/// Binds a directory to a path below [`AT`], which is made.
+/// Binds a directory to a path below [`AT`], which is made. No part of either is a link: what is in an image may be
+/// exchanged by those who write to it.
 pub fn bind(from: &str, to: &str) -> Result<(), SpawnError> {
     make_directory(to)?;
-    mount::mount_fs(from, to, "none", &MountOptions::parse("bind")).map_err(|e| wrong(STEP, &e))
+    let bound = || {
+        let copy = own::copy(own::place(&c_text(from))?.as_fd(), false)?;
+        own::attach(copy.as_fd(), own::place(&c_text(to))?.as_fd())
+    };
+    bound().map_err(|e: warren_sys::Error| failed(STEP, e.errno, from.to_owned()))
 }
 
 /// Makes a directory below [`AT`] that everybody may enter who sees it.
@@ -161,7 +166,7 @@ fn mount_image(
     make_directory(directory)?;
     let parts = match layout(&head, bytes).map_err(refused)? {
         Layout::Whole(kind) if is_device => {
-            let settings = (options, !is_writable);
+            let settings = (options, !is_writable || image.place == Place::Extension);
             mount_part(path, (Path::new(path), kind), Role::Root, settings, directory)?;
             return Ok(true);
         }
@@ -178,8 +183,11 @@ fn mount_image(
         let asked = options.iter().any(|(role, options)| {
             *role == part.role && options.split(',').any(|option| option == "ro")
         });
-        let read_only = !is_writable || part.read_only || asked;
-        let (offset, length) = (part.bytes.start, part.bytes.end - part.bytes.start);
+        let is_layer = image.place == Place::Extension;
+        let read_only = !is_writable || part.read_only || asked || is_layer;
+        let offset = part.bytes.start;
+        // All of a file is that also when it grows: there is one device for it all the same.
+        let length = if part.bytes == (0..bytes) { 0 } else { part.bytes.end - offset };
         let section = Section { offset, bytes: length, read_only };
         let device = device(&file, section, lock).map_err(|e| {
             failed(STEP, e.errno, format!("{path}: no loop device can be had: {}", e.what()))
@@ -193,20 +201,18 @@ fn mount_image(
             make_directory(&at)?;
         }
         // A root without a place for it does without, as with systemd 252; no link of an image leads out of it.
-        if below.is_empty() || is_directory(directory, below) {
+        if below.is_empty() || is_directory(&at) {
             mount_part(path, (&device.path, kind), part.role, (options, read_only), &at)?;
         }
     }
     Ok(true)
 }
 
-/// Whether there is a directory at this path of an image, and no link on the way to it.
-fn is_directory(root: &str, below: &str) -> bool {
-    let at = format!("{root}{below}");
-    let Ok(root) = places::open_place(root) else { return false };
-    let found = places::resolve(root.as_fd(), below);
-    found.is_ok_and(|found| found == at)
-        && places::kind_of(&at).is_ok_and(|kind| kind == Kind::Directory)
+/// Whether there is a directory at this path, and no link on the way to it.
+fn is_directory(at: &str) -> bool {
+    own::place(&c_text(at)).is_ok_and(|place| {
+        fs::metadata(warren_sys::file::descriptor_path(place.as_fd())).is_ok_and(|f| f.is_dir())
+    })
 }
 
 /// Opens an image; false if it cannot be written to.
@@ -292,7 +298,10 @@ fn mount_part(
         options.data.push("norecovery".to_owned());
     }
     options.userspace.clear();
-    mount::mount_fs(&device.to_string_lossy(), at, kind, &options).map_err(|e| {
+    let place = own::place(&c_text(at)).map_err(|e| wrong(STEP, &e))?;
+    // By the descriptor: who writes to the image may put a link there meanwhile.
+    let at = format!("{}/.", warren_sys::file::descriptor_path(place.as_fd()));
+    mount::mount_fs(&device.to_string_lossy(), &at, kind, &options).map_err(|e| {
         let why = warren_sys::error::errno_text(e.errno);
         failed(STEP, e.errno, format!("{image}: the {kind} in it cannot be mounted: {why}"))
     })

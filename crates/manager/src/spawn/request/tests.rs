@@ -243,6 +243,8 @@ fn what_would_run_in_another_place_is_refused() {
     };
     assert_eq!(refused("RootImage=/none.raw"), [""; 0]);
     assert_eq!(refused("RootImage=/none.raw\nRootVerity=/x"), ["RootVerity="]);
+    assert_eq!(refused("RootImage=/none.raw\nRootImagePolicy=root=verity"), ["RootImagePolicy="]);
+    assert_eq!(refused("RootImage=/none.raw\nRootImagePolicy=*"), [""; 0]);
     assert_eq!(refused("PAMName=login"), [""; 0]);
     assert_eq!(refused("LoadCredentialEncrypted=a:/b"), [""; 0]);
     assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes"), [""; 0]);
