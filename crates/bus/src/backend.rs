@@ -470,6 +470,10 @@ pub struct Live {
     pub memory_current: Option<u64>,
     pub cpu_usage_nsec: Option<u64>,
     pub tasks_current: Option<u64>,
+    /// Bytes and packets that came.
+    pub ip_ingress: Option<(u64, u64)>,
+    /// Bytes and packets that went.
+    pub ip_egress: Option<(u64, u64)>,
     pub io_read_bytes: Option<u64>,
     pub io_read_operations: Option<u64>,
     pub io_write_bytes: Option<u64>,

@@ -23,6 +23,7 @@ pub(crate) mod host;
 pub(crate) mod inherited;
 pub(crate) mod locale;
 pub(crate) mod open_files;
+pub(crate) mod own_limits;
 pub(crate) mod parallel;
 pub(crate) mod path_globs;
 pub(crate) mod patience;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::usage;
+use warren_unit::value::Fault;
 use warren_unit::{Context, Defaults, Diagnostic, Scope, value};
 use warren_unit_files::Root;
 
+use crate::base::boot_options;
 use crate::base::environment::Sources;
 use crate::base::say::Target;
 use crate::config::fleet::Fleet;
@@ -82,7 +84,7 @@ pub struct Options {
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// Where the manager's own messages go.
-    pub log_target: Target,
+    pub log_target: Option<Target>,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
 }
@@ -131,7 +133,7 @@ impl Options {
             remove_directory: None,
             timer_path: None,
             no_bus: false,
-            log_target: Target::default(),
+            log_target: None,
             runtime_dir: PathBuf::from("/run"),
         };
         let mut args = args;
@@ -159,7 +161,7 @@ impl Options {
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
                 ("--log-target", target) => {
                     let unknown = || format!("--log-target={target}: no such target");
-                    options.log_target = Target::parse(target).ok_or_else(unknown)?;
+                    options.log_target = Some(Target::parse(target).ok_or_else(unknown)?);
                 }
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
@@ -210,6 +212,28 @@ impl Options {
         }
     }
 
+    /// Where the manager's own messages go: by its arguments, by the kernel's command line, by its file.
+    pub fn log_target(&self, defaults: &Defaults) -> Target {
+        let at_boot = self.at_boot("systemd.log_target", value::log_target);
+        let stated = || at_boot.or(defaults.log_target);
+        self.log_target.or_else(|| Target::parse(stated()?)).unwrap_or_default()
+    }
+
+    /// The least grave level of the manager's own messages, if it is stated.
+    pub fn log_level(&self, defaults: &Defaults) -> Option<u8> {
+        self.at_boot("systemd.log_level", value::log_level).or(defaults.log_level)
+    }
+
+    /// What a host's kernel command line says last of an option; what is wrong there says nothing.
+    fn at_boot<T>(&self, name: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
+        if self.scope == Scope::User || self.unit_path.is_some() {
+            return None;
+        }
+        let words = boot_options::words(&boot_options::command_line());
+        let value = |word: &String| read(word.strip_prefix(name)?.strip_prefix('=')?).ok();
+        words.iter().rev().find_map(value)
+    }
+
     /// Whether these are said anywhere.
     pub fn states_defaults(&self) -> bool {
         self.unit_path.is_none()
@@ -229,7 +253,8 @@ impl Options {
     /// Where what services inherit comes from.
     pub fn environment_sources(&self, defaults: &Defaults) -> Sources {
         let is_host = self.scope == Scope::System && self.unit_path.is_none();
-        Sources { scope: self.scope, is_host, defaults: defaults.environment.clone() }
+        let own = defaults.manager_environment.clone();
+        Sources { scope: self.scope, is_host, own, defaults: defaults.environment.clone() }
     }
 
     /// What generators to run. None where units come from elsewhere than from the host.

@@ -229,6 +229,34 @@ const LOOKS: &[Look] = &[
                 ./a: y\n./a:x\n./dir_k:key\n./file:hidden\n./gone:default\nUNKNOWN 500\nUNKNOWN 400\n\
                 /bin/sh: 1: cannot create a: Read-only file system\n4242\n",
     },
+    // A kernel that does not count pressure has nothing to watch.
+    Look {
+        name: "pressure",
+        settings: "MemoryPressureWatch=on\nUser=4242\nProtectControlGroups=yes\nProtectSystem=strict",
+        script: "case $$MEMORY_PRESSURE_WATCH in */pressure.service/memory.pressure|/dev/null) echo told;; esac; \
+                 [ -w $$MEMORY_PRESSURE_WATCH ] && echo writable",
+        finds: "told\nwritable\n",
+    },
+    // "the secret" for the name foo, encrypted by systemd-creds(1) without a key; an encrypted one wins over a value.
+    Look {
+        name: "encrypted-credentials",
+        settings: "User=4242\nLoadCredentialEncrypted=none\nSetCredentialEncrypted=foo: BYRp2vb1QySABUnaD46i+yAAAAABAAAADAAAABAAAACxyC9iMaTeFKu0NuQA \\\n AAAAgZ9bd5JLgk/LuEfSt5lyzfy2EVmuujhNacu1eW9xIyPptt7ycvVcsc5qoGyHzux20eY=\n\
+                   LoadCredentialEncrypted=bar:/run/w2/none\nSetCredential=bar:default",
+        script: "cd $$CREDENTIALS_DIRECTORY; grep -r '' . | sort; stat -c '%%U %%a' foo",
+        finds: "./bar:default\n./foo:the secret\nUNKNOWN 400\n",
+    },
+    Look {
+        name: "credential-for-another",
+        settings: "SetCredential=bar:default\nSetCredentialEncrypted=bar:BYRp2vb1QySABUnaD46i+yAAAAABAAAADAAAABAAAACxyC9iMaTeFKu0NuQAAAAAgZ9bd5JLgk/LuEfSt5lyzfy2EVmuujhNacu1eW9xIyPptt7ycvVcsc5qoGyHzux20eY=",
+        script: "echo never",
+        finds: "",
+    },
+    Look {
+        name: "credential-in-the-clear",
+        settings: "LoadCredentialEncrypted=file:/run/w2/secret\nSetCredential=file:default",
+        script: "echo never",
+        finds: "",
+    },
     Look {
         name: "no-credential",
         settings: "LoadCredential=gone:/run/w2/none",
@@ -340,6 +368,54 @@ fn services_see_what_their_units_ask_for() {
     m.expect_job("stop", "tmp.service", "done");
     assert_eq!(own(), 0);
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
+}
+
+/// What a unit sends to itself goes and comes, and is counted once each; a slice's addresses are asked all the same.
+#[test]
+fn traffic_is_counted() {
+    const SENDS: &str = "perl -MSocket -e '$$|=1; socket(A, PF_INET, SOCK_DGRAM, 0); bind(A, pack_sockaddr_in(0, INADDR_LOOPBACK)) or die; \
+                         for (1..3) { send(A, q(x) x 100, 0, getsockname(A)) or die; recv(A, $$x, 200, 0) } \
+                         print qq(sent\\n); sleep 1000'";
+    if !lab::has_systemctl("traffic_is_counted") {
+        return;
+    }
+    let unit = |more: &str| {
+        format!(
+            "[Service]\nStandardOutput=file:/run/out-%N\n{more}\nExecStart=/bin/sh -c \"{SENDS}\"\n"
+        )
+    };
+    let (counted, plain) = (unit("IPAccounting=yes\nEnvironment=PERL_UNICODE=0"), unit(""));
+    let denied = unit("IPAccounting=yes\nSlice=shut.slice");
+    let units = [
+        ("counted.service", &*counted),
+        ("plain.service", &*plain),
+        ("denied.service", &*denied),
+        ("shut.slice", "[Slice]\nIPAddressDeny=any\n"),
+    ];
+    let Some(m) = Machine::start("traffic", &units) else { return };
+    for (name, _) in units {
+        m.expect_job("start", name, "done");
+    }
+    let shown = |unit: &str| {
+        let show = "systemctl show -p IPIngressBytes -p IPIngressPackets -p IPEgressBytes -p IPEgressPackets";
+        let line = format!("{show} {unit} | sort | cut -d= -f2 | tr '\\n' ' '");
+        m.run(&["sh", "-c", &line]).expect("systemctl works")
+    };
+    if m.console().contains("this machine does not allow BPF programs") {
+        return lab::not_run("traffic_is_counted", "BPF programs on cgroups");
+    }
+    lab::until("it has sent", || {
+        m.inside("/run/out-counted").metadata().ok().filter(|f| f.len() > 0)
+    });
+    // Three packets with heads of 28 bytes.
+    assert_eq!(shown("counted.service"), "384 3 384 3 ");
+    assert!(m.kill_manager());
+    lab::until("the next one counts on", || {
+        (shown("counted.service") == "384 3 384 3 ").then_some(())
+    });
+    assert_eq!(shown("plain.service"), "[no data] [no data] [no data] [no data] ");
+    m.wait_for("denied.service", "failed/failed");
+    assert_eq!(std::fs::read_to_string(m.inside("/run/out-denied")).unwrap_or_default(), "");
 }
 
 /// Its files and its network are the run's, whichever manager starts a process of it.

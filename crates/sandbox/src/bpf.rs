@@ -2,8 +2,9 @@
 //!
 //! Owns: what settings allow, as programs.
 //! Must not: load or attach a program; that is `warren_sys::bpf`.
-//! [`device`] is about devices, [`address`] and [`interface`] about traffic, [`bind`] about ports, [`instruction`] writes.
+//! [`device`] is about devices, [`address`] and [`interface`] about traffic, [`bind`] about ports, [`account`] counts, [`instruction`] writes.
 
+pub mod account;
 pub mod address;
 pub mod bind;
 pub mod device;

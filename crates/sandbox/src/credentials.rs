@@ -21,6 +21,8 @@ pub struct Credential {
     pub id: String,
     /// Where it comes from.
     pub source: Source,
+    /// What is there was encrypted by systemd-creds(1).
+    pub is_sealed: bool,
 }
 
 /// Where a credential comes from.
@@ -38,7 +40,12 @@ pub enum Source {
 
 /// Whether a setting asks for credentials that are provided.
 pub fn concerns(setting: &str) -> bool {
-    matches!(setting, "LoadCredential" | "SetCredential" | "ImportCredential")
+    matches!(setting, "LoadCredential" | "SetCredential" | "ImportCredential") || is_sealed(setting)
+}
+
+/// Whether a setting asks for credentials that were encrypted.
+fn is_sealed(setting: &str) -> bool {
+    matches!(setting, "LoadCredentialEncrypted" | "SetCredentialEncrypted")
 }
 
 /// What a line of a setting asks for.
@@ -60,21 +67,36 @@ pub fn parse(setting: &str, line: &str) -> Result<Credential, String> {
         }
         let begin = begin.to_owned();
         let source = if is_one { Source::Store(begin) } else { Source::StoreBeginning(begin) };
-        return Ok(Credential { id: new.to_owned(), source });
+        return Ok(Credential { id: new.to_owned(), source, is_sealed: false });
     }
     if !is_name(id) {
         return Err(format!("'{id}' is not the name of a credential"));
     }
     let id = id.to_owned();
     let source = match (setting, rest) {
-        ("SetCredential", None) => return Err("there is no value behind the name".to_owned()),
+        ("SetCredential" | "SetCredentialEncrypted", None) => {
+            return Err("there is no value behind the name".to_owned());
+        }
+        ("SetCredentialEncrypted", Some(value)) => Source::Value(base64_text(value)?),
         ("SetCredential", Some(value)) => Source::Value(unescape(value)?),
         (_, None | Some("")) => Source::Store(id.clone()),
         (_, Some(path)) if path.starts_with('/') => Source::Path(path.to_owned()),
         (_, Some(name)) if is_name(name) => Source::Store(name.to_owned()),
         (_, Some(other)) => return Err(format!("'{other}' is neither a path nor a name")),
     };
-    Ok(Credential { id, source })
+    Ok(Credential { id, source, is_sealed: is_sealed(setting) })
+}
+
+/// Base64 without the white space in it; what it says is looked at when it is opened.
+fn base64_text(text: &str) -> Result<Vec<u8>, String> {
+    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/".contains(byte);
+    let digits = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let is_good = text.len().is_multiple_of(4) && text.len() - digits <= 2;
+    match is_good && digits > 0 && text.iter().take(digits).all(is_digit) {
+        true => Ok(text),
+        false => Err("the value is not valid base64".to_owned()),
+    }
 }
 
 /// The name of a file, in ASCII, without a colon.
@@ -149,7 +171,22 @@ mod tests {
             source("ImportCredential", "my.*:new."),
             of("new.", Source::StoreBeginning("my.".into()))
         );
+        assert_eq!(
+            source("SetCredentialEncrypted", "a: YWJj ZA=="),
+            of("a", Source::Value(b"YWJjZA==".to_vec()))
+        );
+        assert_eq!(source("LoadCredentialEncrypted", "a:/x"), of("a", Source::Path("/x".into())));
+        for (setting, sealed) in [("LoadCredentialEncrypted", true), ("LoadCredential", false)] {
+            assert_eq!(parse(setting, "a").map(|c| c.is_sealed), Ok(sealed), "{setting}");
+        }
         for (setting, line) in [
+            ("SetCredentialEncrypted", "a"),
+            ("SetCredentialEncrypted", "a:"),
+            ("SetCredentialEncrypted", "a:===="),
+            ("SetCredentialEncrypted", "a:YWJ"),
+            ("SetCredentialEncrypted", "a:Y==="),
+            ("SetCredentialEncrypted", "a:YW-j"),
+            ("LoadCredentialEncrypted", "a/b:/x"),
             ("LoadCredential", ""),
             ("LoadCredential", "a/b:/x"),
             ("LoadCredential", "..:/x"),

@@ -6,5 +6,7 @@
 
 pub mod bpf;
 pub mod credentials;
+pub mod images;
 pub mod mounts;
+mod paths;
 pub mod seccomp;

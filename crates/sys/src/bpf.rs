@@ -39,6 +39,10 @@ impl Hook {
 
 const ALLOW_MULTI: u32 = 2;
 
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP: libc::c_int = 1;
+const MAP_GET_FD_BY_ID: libc::c_int = 14;
+const INFO_BY_FD: libc::c_int = 15;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_ATTACH: libc::c_int = 8;
 const PROG_DETACH: libc::c_int = 9;
@@ -61,9 +65,148 @@ struct Load {
     log: u64,
     kernel_version: u32,
     flags: u32,
-    name: [u8; 16],
+    name: [u8; NAME_BYTES],
     device: u32,
     attach_kind: u32,
+}
+
+/// For BPF_MAP_CREATE.
+#[repr(C)]
+#[derive(Default)]
+struct NewMap {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+}
+
+/// For BPF_MAP_LOOKUP_ELEM.
+#[repr(C)]
+#[derive(Default)]
+struct Lookup {
+    map: u32,
+    unused: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// For BPF_OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+#[derive(Default)]
+struct InfoByFd {
+    fd: u32,
+    info_bytes: u32,
+    info: u64,
+}
+
+/// The beginning of `struct bpf_prog_info`.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramInfo {
+    kind: u32,
+    id: u32,
+    tag: [u8; 8],
+    jited_bytes: u32,
+    code_bytes: u32,
+    jited: u64,
+    code: u64,
+    load_time: u64,
+    user: u32,
+    maps: u32,
+    map_ids: u64,
+    name: [u8; NAME_BYTES],
+}
+
+/// BPF_OBJ_NAME_LEN
+const NAME_BYTES: usize = 16;
+
+/// Names of our programs: of those that forbid something, and of those that only count.
+const LIMITS: [u8; NAME_BYTES] = *b"warrener\0\0\0\0\0\0\0\0";
+const ONLY_COUNTS: [u8; NAME_BYTES] = *b"warrener_counts\0";
+
+/// `struct bpf_cgroup_storage_key`
+#[repr(C)]
+#[derive(Default)]
+struct StorageKey {
+    group: u64,
+    attach_kind: u32,
+    unused: u32,
+}
+
+/// What a group has let through at one hook.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    /// Bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// A map in which each group that a program is attached to has counters of its own ([`Counters`]).
+pub fn counters_map() -> Result<OwnedFd> {
+    const CGROUP_STORAGE: u32 = 19;
+    let mut attributes = NewMap {
+        kind: CGROUP_STORAGE,
+        key_bytes: size_of::<StorageKey>() as u32,
+        value_bytes: size_of::<Counters>() as u32,
+        ..NewMap::default()
+    };
+    let fd = bpf("bpf MAP_CREATE", MAP_CREATE, &mut attributes)?;
+    // SAFETY: a new descriptor, which is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The counters of a group at a hook; none if its program does not count. `id`: of the group.
+pub fn counters(group: BorrowedFd<'_>, id: u64, hook: Hook) -> Result<Option<Counters>> {
+    let Some(&program) = attached(group, hook)?.first() else { return Ok(None) };
+    let Some(program) = by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, program)? else {
+        return Ok(None);
+    };
+    let (info, map) = information(program.as_fd())?;
+    if info.maps != 1 {
+        return Ok(None);
+    }
+    let Some(map) = by_id("bpf MAP_GET_FD_BY_ID", MAP_GET_FD_BY_ID, map)? else { return Ok(None) };
+    let key = StorageKey { group: id, attach_kind: hook.numbers().1, unused: 0 };
+    let mut found = Counters::default();
+    let mut attributes = Lookup {
+        map: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(&key) as u64,
+        value: std::ptr::from_mut(&mut found) as u64,
+        ..Lookup::default()
+    };
+    match bpf("bpf MAP_LOOKUP_ELEM", MAP_LOOKUP, &mut attributes) {
+        Err(e) if e.is_gone() => Ok(None),
+        other => other.map(|_| Some(found)),
+    }
+}
+
+/// What the kernel says of a program, and the number of its map if it has one.
+fn information(program: BorrowedFd<'_>) -> Result<(ProgramInfo, u32)> {
+    let mut map = 0u32;
+    let map_ids = std::ptr::from_mut(&mut map) as u64;
+    let mut info = ProgramInfo { maps: 1, map_ids, ..ProgramInfo::default() };
+    let mut attributes = InfoByFd {
+        fd: program.as_raw_fd() as u32,
+        info_bytes: size_of::<ProgramInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    bpf("bpf OBJ_GET_INFO_BY_FD", INFO_BY_FD, &mut attributes)?;
+    Ok((info, map))
+}
+
+/// Opens a program or a map by its number; none if it is gone.
+fn by_id(call: &'static str, command: libc::c_int, id: u32) -> Result<Option<OwnedFd>> {
+    let mut attributes = ById { id, ..ById::default() };
+    match bpf(call, command, &mut attributes) {
+        // SAFETY: a new descriptor, which is ours alone.
+        Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd as i32) })),
+        Err(e) if e.is_gone() => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// For BPF_PROG_ATTACH and BPF_PROG_DETACH.
@@ -105,12 +248,34 @@ fn bpf<T>(call: &'static str, command: libc::c_int, attributes: &mut T) -> Resul
     check(call, ret as _)
 }
 
-/// Loads a program, in instructions of `struct bpf_insn`.
+/// A program to load.
+#[derive(Debug, Clone, Copy)]
+pub struct Program<'a> {
+    /// Instructions of `struct bpf_insn`.
+    pub code: &'a [u8],
+    /// The map whose address it loads.
+    pub map: Option<BorrowedFd<'a>>,
+    /// It forbids nothing.
+    pub only_counts: bool,
+}
+
+/// Loads a program.
 ///
 /// # Errors
 /// `EPERM` where that is not allowed, as in most containers; `EINVAL` or `EACCES` for what is no program.
-pub fn load(hook: Hook, code: &[u8]) -> Result<OwnedFd> {
+pub fn load(hook: Hook, program: Program<'_>) -> Result<OwnedFd> {
     const INSTRUCTION_BYTES: usize = 8;
+    /// The code of the load of an address, and BPF_PSEUDO_MAP_FD among its registers.
+    const LOAD_ADDRESS: u8 = 0x18;
+    const OF_MAP: u8 = 1;
+    let mut code = program.code.to_vec();
+    if let Some(map) = program.map {
+        for one in code.chunks_exact_mut(INSTRUCTION_BYTES) {
+            if one[0] == LOAD_ADDRESS && one[1] >> 4 == OF_MAP {
+                one[4..].copy_from_slice(&map.as_raw_fd().to_ne_bytes());
+            }
+        }
+    }
     let (kind, attach_kind, _) = hook.numbers();
     let mut attributes = Load {
         kind,
@@ -118,7 +283,7 @@ pub fn load(hook: Hook, code: &[u8]) -> Result<OwnedFd> {
         instructions: (code.len() / INSTRUCTION_BYTES) as u32,
         code: code.as_ptr() as u64,
         license: c"MIT".as_ptr() as u64,
-        name: *b"warrener\0\0\0\0\0\0\0\0",
+        name: if program.only_counts { ONLY_COUNTS } else { LIMITS },
         ..Load::default()
     };
     let fd = bpf("bpf PROG_LOAD", PROG_LOAD, &mut attributes)?;
@@ -157,15 +322,10 @@ pub fn detach(group: BorrowedFd<'_>, hook: Hook) -> Result<()> {
 fn detach_one(group: BorrowedFd<'_>, hook: Hook, id: Option<u32>) -> Result<()> {
     let program = match id {
         None => None,
-        Some(id) => {
-            let mut attributes = ById { id, ..ById::default() };
-            match bpf("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, &mut attributes) {
-                // SAFETY: a new descriptor, which is ours alone.
-                Ok(fd) => Some(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
-                Err(e) if e.is_gone() => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
+        Some(id) => match by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, id)? {
+            None => return Ok(()),
+            program => program,
+        },
     };
     let number = program.as_ref().map_or(0, |fd| fd.as_fd().as_raw_fd() as u32);
     let kind = hook.numbers().1;
@@ -192,16 +352,30 @@ fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// Whether a program of the group, or of one above it, is asked at this hook.
+/// Whether a program of the group, or of one above it, is asked at this hook that may forbid something.
 pub fn is_limited(group: BorrowedFd<'_>, hook: Hook) -> bool {
     const EFFECTIVE: u32 = 1;
+    let mut ids = vec![0u32; ATTACHED_MAX];
     let mut attributes = Query {
         target: group.as_raw_fd() as u32,
         kind: hook.numbers().1,
         query_flags: EFFECTIVE,
+        ids: ids.as_mut_ptr() as u64,
+        count: ATTACHED_MAX as u32,
         ..Query::default()
     };
-    bpf("bpf PROG_QUERY", PROG_QUERY, &mut attributes).is_ok() && attributes.count > 0
+    if bpf("bpf PROG_QUERY", PROG_QUERY, &mut attributes).is_err() {
+        return false;
+    }
+    ids.truncate(attributes.count as usize);
+    ids.into_iter().any(|id| {
+        let program = by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, id);
+        let found =
+            program.and_then(|program| program.map(|fd| information(fd.as_fd())).transpose());
+        // What cannot be asked counts: it is nobody's that only counts.
+        !matches!(found, Ok(None))
+            && !matches!(found, Ok(Some((info, _))) if info.name == ONLY_COUNTS)
+    })
 }
 
 /// Whether an error says that this machine has no such programs for us.

@@ -427,6 +427,13 @@ pub fn delegate(root: BorrowedFd<'_>, group: &str, uid: u32, gid: u32) -> Result
     Ok(())
 }
 
+/// Gives one file of a group to a user.
+pub fn give_file(root: BorrowedFd<'_>, group: &str, file: &str, uid: u32) -> Result<()> {
+    let path = attribute_path(Path::new(group), file)?;
+    let uid = Some(rustix::fs::Uid::from_raw(uid));
+    rustix::fs::chownat(root, &path, uid, None, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+}
+
 /// Opens a group's directory relative to another, under the rules for paths of [`Tree`].
 pub fn open_group(root: BorrowedFd<'_>, group: impl AsRef<Path>) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;

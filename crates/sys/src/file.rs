@@ -16,6 +16,29 @@ pub fn descriptor_path(fd: BorrowedFd<'_>) -> String {
 /// O_NONBLOCK of open(2), for options of opening of the standard library.
 pub const NONBLOCK: i32 = libc::O_NONBLOCK;
 
+/// O_NOFOLLOW of open(2), likewise.
+pub const NOFOLLOW: i32 = libc::O_NOFOLLOW;
+
+/// A lock of flock(2) on a file, until it is dropped.
+pub struct FileLock<'a>(&'a std::fs::File);
+
+impl Drop for FileLock<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
+/// Waits until nobody else has the file locked, and locks it.
+pub fn lock(file: &std::fs::File) -> Result<FileLock<'_>> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).call("flock")?;
+    Ok(FileLock(file))
+}
+
+/// Whether a file has an extended attribute; xattr(7).
+pub fn has_attribute(path: &str, name: &str) -> bool {
+    rustix::fs::getxattr(path, name, &mut [0u8; 0][..]).is_ok()
+}
+
 /// Cuts a file, or extends it with zeros, to `bytes`.
 pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     rustix::fs::ftruncate(fd, bytes).call("ftruncate")

@@ -33,6 +33,7 @@ pub mod heap;
 pub mod inotify;
 pub mod ipc;
 pub mod letting_go;
+pub mod loop_device;
 pub mod memfd;
 pub mod mount;
 pub mod namespace;

@@ -25,7 +25,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::load::Sources;
 use crate::merged::Merged;
 use crate::name::{UnitName, UnitType};
-use crate::settings::{Id, Setting, Status, id, is_of_credentials};
+use crate::settings::{Id, Setting, Status, id};
 use crate::value::{self, Fault};
 
 /// The type of file system of what [`Compiler::swap`] makes.
@@ -174,13 +174,8 @@ impl<'a> Unit<'a> {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))
                 }
                 Status::Sandbox => {
-                    let why = match setting.name {
-                        name if is_of_credentials(name) => {
-                            "has no effect: the service does NOT get the credential"
-                        }
-                        _ => "is a protection and is NOT applied",
-                    };
-                    (Severity::Warning, Code::SandboxNotApplied, format!("{name}= {why}"))
+                    let message = format!("{name}= is a protection and is NOT applied");
+                    (Severity::Warning, Code::SandboxNotApplied, message)
                 }
             };
             let is_off = setting.status == Status::Sandbox

@@ -120,6 +120,39 @@ impl Context {
     }
 }
 
+/// What processes inherit of the manager where their unit says nothing (systemd-system.conf(5)).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inherited {
+    /// CPUAffinity=
+    pub cpu_affinity: Option<crate::config::IndexSet>,
+    /// NUMAPolicy=
+    pub numa_policy: Option<crate::config::NumaPolicy>,
+    /// NUMAMask=
+    pub numa_nodes: Option<crate::config::NumaNodes>,
+    /// TimerSlackNSec=
+    pub timer_slack_nsec: Option<u64>,
+    /// DefaultSmackProcessLabel=
+    pub smack_label: Option<Box<str>>,
+}
+
+/// What holds for every process, whatever its unit and the prefix of its command say (systemd-system.conf(5)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    /// CapabilityBoundingSet=
+    pub capabilities: crate::config::CapabilitySet,
+    /// NoNewPrivileges=
+    pub no_new_privileges: bool,
+    /// SystemCallArchitectures=, as stated; empty for all.
+    pub architectures: Box<str>,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        let capabilities = crate::config::CapabilitySet::ALL;
+        Bounds { capabilities, no_new_privileges: false, architectures: Box::default() }
+    }
+}
+
 /// The manager's defaults for units that do not say (systemd-system.conf(5)).
 /// A timeout of `None` is no timeout.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +173,16 @@ pub struct Defaults {
     pub start_limit_burst: u32,
     /// DefaultEnvironment=, `NAME=value`.
     pub environment: Arc<[Box<str>]>,
+    /// ManagerEnvironment=, `NAME=value`.
+    pub manager_environment: Arc<[Box<str>]>,
+    /// What processes inherit unless their unit says otherwise.
+    pub inherited: Inherited,
+    /// What no unit can lift for its processes.
+    pub bounds: Bounds,
+    /// LogLevel=, 0 to 7; `None` says all.
+    pub log_level: Option<u8>,
+    /// LogTarget=, as [`crate::value::log_target`] understands it.
+    pub log_target: Option<&'static str>,
     /// DefaultCPUAccounting=
     pub cpu_accounting: bool,
     /// DefaultMemoryAccounting=
@@ -181,6 +224,11 @@ impl Default for Defaults {
             start_limit_interval: Duration::from_secs(10),
             start_limit_burst: 5,
             environment: Arc::from([]),
+            manager_environment: Arc::from([]),
+            inherited: Inherited::default(),
+            bounds: Bounds::default(),
+            log_level: None,
+            log_target: None,
             cpu_accounting: true,
             memory_accounting: true,
             tasks_accounting: true,

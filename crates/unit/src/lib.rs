@@ -29,7 +29,7 @@ pub mod specifier;
 pub mod value;
 
 pub use compile::Compiler;
-pub use context::{Context, Defaults, Scope};
+pub use context::{Bounds, Context, Defaults, Inherited, Scope};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use load::{Sources, load};
 pub use loaded::{LoadState, Loaded, UnitFlags};

@@ -20,10 +20,10 @@ properties! {
     EffectiveCPUs "ay" Never = "0";
     EffectiveMemoryNodes "ay" Never = "0";
     TasksCurrent "t" Never => |s, w| w.u64(s.live().tasks_current.unwrap_or(u64::MAX));
-    IPIngressBytes "t" Never = "18446744073709551615";
-    IPIngressPackets "t" Never = "18446744073709551615";
-    IPEgressBytes "t" Never = "18446744073709551615";
-    IPEgressPackets "t" Never = "18446744073709551615";
+    IPIngressBytes "t" Never => |s, w| w.u64(s.live().ip_ingress.map_or(u64::MAX, |ip| ip.0));
+    IPIngressPackets "t" Never => |s, w| w.u64(s.live().ip_ingress.map_or(u64::MAX, |ip| ip.1));
+    IPEgressBytes "t" Never => |s, w| w.u64(s.live().ip_egress.map_or(u64::MAX, |ip| ip.0));
+    IPEgressPackets "t" Never => |s, w| w.u64(s.live().ip_egress.map_or(u64::MAX, |ip| ip.1));
     IOReadBytes "t" Never => |s, w| w.u64(io(s, s.live().io_read_bytes));
     IOReadOperations "t" Never => |s, w| w.u64(io(s, s.live().io_read_operations));
     IOWriteBytes "t" Never => |s, w| w.u64(io(s, s.live().io_write_bytes));

@@ -181,7 +181,7 @@ properties! {
     DefaultLimitRTTIME "t" Const => |s, w| s.rlimit(w, Resource::Rttime, true);
     DefaultLimitRTTIMESoft "t" Const => |s, w| s.rlimit(w, Resource::Rttime, false);
     DefaultTasksMax "t" Never => |s, w| w.u64(s.tasks(s.facts().defaults.tasks_max));
-    TimerSlackNSec "t" Const = "50000";
+    TimerSlackNSec "t" Const => |s, w| w.u64(s.facts().defaults.inherited.timer_slack_nsec.unwrap_or(50_000));
     DefaultOOMPolicy "s" Const => |s, w| w.str(s.facts().defaults.oom_policy.as_str());
     DefaultOOMScoreAdjust "i" Const => |s, w| w.i32(s.facts().defaults.oom_score_adjust.map_or(0, i32::from));
     CtrlAltDelBurstAction "s" Const => |s, w| w.str(s.facts().defaults.ctrl_alt_del_burst.as_str());

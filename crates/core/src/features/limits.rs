@@ -12,7 +12,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
 /// Settings that are written to a group.
-const LIMITS: [Id; 24] = [
+const LIMITS: [Id; 25] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -37,6 +37,7 @@ const LIMITS: [Id; 24] = [
     Id::of(Group::Cgroup, "DevicePolicy"),
     Id::of(Group::Cgroup, "IPAddressAllow"),
     Id::of(Group::Cgroup, "IPAddressDeny"),
+    Id::of(Group::Cgroup, "IPAccounting"),
 ];
 
 /// The unit was edited, and `before` is the generation before that.

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 9;
+    const VERSION: u8 = 10;
 }
 
 impl SpawnRequest {
@@ -357,6 +357,8 @@ pub struct ExecSpec {
     pub no_new_privileges: bool,
     /// The program of seccomp(2) for the process, in instructions of `struct sock_filter`; none if empty.
     pub system_call_filter: Vec<u8>,
+    /// The same for all processes, attached before the user changes: it forbids nothing but foreign architectures.
+    pub architecture_filter: Vec<u8>,
     /// Personality= as the number of personality(2).
     pub personality: Option<u64>,
     /// KeyringMode=.
@@ -367,6 +369,9 @@ pub struct ExecSpec {
 
     /// What the process sees of the file system and of the machine.
     pub view: View,
+
+    /// The group of which `user` may watch the pressure on memory (MemoryPressureWatch=), relative to the tree's root.
+    pub watches_memory_of: Option<String>,
 
     /// Groups that are given to `user`, relative to the tree's root (Delegate=).
     pub delegated: Vec<String>,

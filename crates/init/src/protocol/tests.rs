@@ -2,6 +2,7 @@ use super::control::{InitMessage, InitRequest, pack_name, unpack_names};
 use super::exec::*;
 use super::*;
 use warren_sandbox::credentials::{Credential, Source};
+use warren_sandbox::images::{Image, Place, Role};
 use warren_sandbox::mounts::{
     Access, Content, Entry, Namespaces, Plan, Propagation, Shared, UserMap,
 };
@@ -120,6 +121,7 @@ fn full_request() -> SpawnRequest {
         secure_bits: Some(3),
         no_new_privileges: true,
         system_call_filter: vec![4, 5],
+        architecture_filter: vec![6],
         personality: Some(1),
         keyring: Keyring::Shared,
         directories: vec![Directories {
@@ -153,6 +155,13 @@ fn full_request() -> SpawnRequest {
                         content: Content::Access(Access { write: Some(true), execute: None }),
                     },
                 ],
+                images: vec![Image {
+                    path: text(),
+                    optional: true,
+                    place: Place::Path(text()),
+                    options: vec![(Role::Usr, text())],
+                }],
+                root_options: vec![(Role::Root, text())],
                 private_tmp: true,
                 private_mounts: true,
                 propagation: Propagation::Private,
@@ -168,10 +177,15 @@ fn full_request() -> SpawnRequest {
             },
             private_tmp: text(),
             must_hold: true,
-            credentials: vec![Credential { id: text(), source: Source::Value(vec![7]) }],
+            credentials: vec![Credential {
+                id: text(),
+                source: Source::Value(vec![7]),
+                is_sealed: true,
+            }],
             unit: text(),
             store: Some([8, 9]),
         },
+        watches_memory_of: Some(text()),
         delegated: vec![text()],
         served: Served {
             users: vec![ServedUser { name: text(), entry: Some(text()), groups: vec![1] }],
@@ -196,7 +210,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "09ac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010102010401740101740101010174017402017401010201740101017400000001010001010201010174010102017401020101740101017400010701740108090101740101740101740101010174010174",
+        "0aac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010601010201040174010174010101017401740201740101020174010101740000000101000101740101017401010174010001740101020101017401010201740102010174010101740001070101740108090101740101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,

@@ -25,6 +25,8 @@ pub struct Sources {
     pub scope: Scope,
     /// Units are those of the host, and so are its language and what the kernel was started with.
     pub is_host: bool,
+    /// `ManagerEnvironment=`, `NAME=value`.
+    pub own: Arc<[Box<str>]>,
     /// `DefaultEnvironment=`, `NAME=value`.
     pub defaults: Arc<[Box<str>]>,
 }
@@ -42,7 +44,9 @@ impl Sources {
             out.extend(locale::variables(&options, &locale::FILES.map(Path::new)));
         }
         let set_at_boot = options.iter().filter_map(|word| word.strip_prefix("systemd.setenv="));
-        let assignments = self.defaults.iter().map(|text| &**text).chain(set_at_boot);
+        // What a manager of a user has, its services inherit.
+        let own = self.own.iter().filter(|_| self.scope == Scope::User);
+        let assignments = own.chain(self.defaults.iter()).map(|text| &**text).chain(set_at_boot);
         let pairs = assignments.filter_map(|assignment| assignment.split_once('='));
         let pairs = pairs.filter(|(name, _)| is_variable_name(name));
         out.extend(pairs.map(|(name, value)| (name.into(), value.into())));
@@ -176,11 +180,15 @@ mod tests {
     #[test]
     fn defaults_are_above_what_the_manager_has() {
         let defaults = ["PATH=/defaults", "A=b=c", "1=x", "B"].map(Box::from);
-        let sources = |scope, defaults| Sources { scope, is_host: false, defaults };
+        let own = || Arc::from(["PATH=/own", "C=own"].map(Box::from));
+        let sources = |scope, defaults| Sources { scope, is_host: false, own: own(), defaults };
         let read = sources(Scope::System, Arc::new(defaults)).read();
         assert_eq!((&*read["PATH"], &*read["A"]), ("/defaults", "b=c"));
         assert!(!read.contains_key("1") && !read.contains_key("B"));
+        assert!(!read.contains_key("C"));
         assert_ne!(&*sources(Scope::System, Arc::new([])).read()["PATH"], "/defaults");
+        let of_user = sources(Scope::User, Arc::new(["A=b".into()])).read();
+        assert_eq!([&*of_user["PATH"], &*of_user["C"], &*of_user["A"]], ["/own", "own", "b"]);
     }
 
     #[test]

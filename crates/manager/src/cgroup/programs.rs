@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_sandbox::bpf::Instruction;
+use warren_sandbox::bpf::account;
 use warren_sandbox::bpf::address::{self, Direction, Lists};
 use warren_sandbox::bpf::bind::{self, Family, Rules};
 use warren_sandbox::bpf::device::{self, Kind, PSEUDO, Rule, access};
@@ -36,6 +37,8 @@ pub struct Allowed {
     interfaces: Vec<Interfaces>,
     /// Ports that sockets are bound to.
     binds: Rules,
+    /// Packets are counted. Those of slices are not: the kernel asks the innermost program alone.
+    counts: bool,
 }
 
 /// Devices as a unit names them.
@@ -59,7 +62,8 @@ impl Allowed {
         let mut addresses = lists(config);
         let mut interfaces: Vec<Interfaces> = config.network_interfaces.iter().cloned().collect();
         // Its program for packets stands for those of its slices.
-        if addresses != Lists::default() || !interfaces.is_empty() {
+        let counts = config.ip_accounting && !matches!(settings.own, TypeSettings::Slice(_));
+        if addresses != Lists::default() || !interfaces.is_empty() || counts {
             for slice in slices.iter().filter_map(cgroup_config) {
                 let outer = lists(slice);
                 addresses.allow.extend(outer.allow);
@@ -68,7 +72,7 @@ impl Allowed {
             }
         }
         let binds = config.socket_bind.clone();
-        Allowed { devices: devices(config, exec), addresses, interfaces, binds }
+        Allowed { devices: devices(config, exec), addresses, interfaces, binds, counts }
     }
 }
 
@@ -192,12 +196,14 @@ fn device_groups(text: &str) -> Vec<(Kind, u32, String)> {
 
 /// The programs that were loaded, by what they say.
 pub struct Programs {
+    /// Counters of all groups whose traffic is counted.
+    counters: Option<Rc<OwnedFd>>,
     loaded: ByContent<(Hook, Vec<u8>), Rc<OwnedFd>>,
 }
 
 impl Default for Programs {
     fn default() -> Programs {
-        Programs { loaded: ByContent::new(KEPT_MAX) }
+        Programs { counters: None, loaded: ByContent::new(KEPT_MAX) }
     }
 }
 
@@ -224,11 +230,13 @@ impl Programs {
         }
         let none = Allowed::default();
         let before = before.unwrap_or(&none);
-        let of_packets =
-            |allowed: &Allowed| (allowed.addresses.clone(), allowed.interfaces.clone());
+        let of_packets = |allowed: &Allowed| {
+            (allowed.addresses.clone(), allowed.interfaces.clone(), allowed.counts)
+        };
         if of_packets(before) != of_packets(allowed) {
             let devices: Vec<_> = allowed.interfaces.iter().map(indexes).collect();
             let setting = match allowed.interfaces.is_empty() {
+                true if allowed.addresses == Lists::default() && allowed.counts => "IPAccounting",
                 true => "IPAddressDeny",
                 false => "RestrictNetworkInterfaces",
             };
@@ -237,7 +245,12 @@ impl Programs {
             {
                 let program = match of_packets(allowed) == of_packets(&none) {
                     true => Ok(None),
-                    false => address::program(&allowed.addresses, &devices, direction).map(Some),
+                    false => address::program(&allowed.addresses, &devices, direction)
+                        .and_then(|code| match allowed.counts {
+                            true => account::counted(code),
+                            false => Ok(code),
+                        })
+                        .map(Some),
                 };
                 let done = program.and_then(|code| self.put(tree, path, hook, code.as_deref()));
                 failed.extend(done.err().map(|why| not_applied(setting, why)));
@@ -280,8 +293,22 @@ impl Programs {
     }
 
     fn program(&mut self, hook: Hook, code: &[Instruction]) -> warren_sys::Result<Rc<OwnedFd>> {
+        let counts = code.iter().any(account::is_counting);
+        let only_counts = account::only_counts(code);
+        let map = match (&self.counters, counts) {
+            (_, false) => None,
+            (Some(map), true) => Some(map.clone()),
+            (None, true) => {
+                let map = Rc::new(bpf::counters_map()?);
+                self.counters = Some(map.clone());
+                Some(map)
+            }
+        };
         let code: Vec<u8> = code.iter().flat_map(|one| one.bytes()).collect();
-        self.loaded.get((hook, code), |(hook, code)| bpf::load(*hook, code).map(Rc::new))
+        let map = map.as_ref().map(|map| map.as_fd());
+        self.loaded.get((hook, code), |(hook, code)| {
+            bpf::load(*hook, bpf::Program { code, map, only_counts }).map(Rc::new)
+        })
     }
 }
 

@@ -345,6 +345,15 @@ impl Groups {
         Ok((Some(place), own))
     }
 
+    /// The group of a unit, and its file that tells of pressure on memory, if the kernel counts that.
+    pub fn memory_pressure(&self, unit: UnitId) -> Option<(String, String)> {
+        const FILE: &str = "memory.pressure";
+        let (tree, path) = (self.tree.as_ref()?, self.path(unit)?);
+        let file = tree.path().join(path).join(FILE);
+        let file = file.to_str().filter(|file| std::path::Path::new(file).exists())?;
+        Some((path.to_owned(), file.to_owned()))
+    }
+
     /// Takes a group that exists.
     ///
     /// Whether memory runs out is not asked of slices: their groups count what their units' do.

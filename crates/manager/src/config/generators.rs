@@ -517,7 +517,7 @@ mod tests {
             let search = ["high", "low"].map(|name| self.0.path(name)).to_vec();
             let run = self.0.path("run");
             let (scope, defaults) = (Scope::System, Arc::new([]));
-            let sources = Sources { scope, is_host: false, defaults };
+            let sources = Sources { scope, is_host: false, own: Arc::new([]), defaults };
             let generators = Generators::new(sources, Some(search), run, "x86-64");
             Generators { fstab: Some(self.0.path("fstab")), ..generators }
         }

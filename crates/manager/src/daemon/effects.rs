@@ -237,7 +237,7 @@ impl Daemon {
     fn allowed(&self, unit: UnitId, settings: &Compiled) -> Allowed {
         let says = cgroup_config(settings).is_some_and(|c| {
             let says = !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty();
-            says || c.network_interfaces.is_some()
+            says || c.network_interfaces.is_some() || c.ip_accounting
         });
         let mut slices = Vec::new();
         if says {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Instant;
+use warren_bus::Backend;
 
 use warren_bus::backend::{Answer, Call, Facts, LOG_LEVELS, Leave, ManagerSetting};
 use warren_bus::names::NameState;
@@ -369,6 +370,8 @@ impl Daemon {
         let is_committed = !answer.dry_run && is_other(&answer.loading.graph);
         if let Some(defaults) = answer.defaults.as_ref().filter(|_| !answer.dry_run) {
             self.shared.set_defaults(defaults.clone());
+            let stated_by_clients = self.recording.state.client_settings().clone();
+            self.follow_client_settings(&stated_by_clients);
             self.event_loop.events.push_back(Event::Defaults(defaults.clone()));
         }
         if is_committed {
@@ -583,8 +586,10 @@ impl Daemon {
         let all = self.spawning.environment.texts();
         let ClientLog { level, target } = &settings.log;
         let target = target.as_deref().and_then(Target::parse);
-        restrict(*level, target);
-        let target = target.unwrap_or(self.options.log_target);
+        let stated = self.shared.facts().defaults.clone();
+        let level = level.or_else(|| self.options.log_level(&stated));
+        let target = target.unwrap_or_else(|| self.options.log_target(&stated));
+        restrict(level, Some(target));
         self.shared.change_facts(|facts| {
             let word = level.and_then(|level| LOG_LEVELS.get(usize::from(level)));
             facts.log_level =

@@ -4,6 +4,7 @@
 
 use crate::base::say::say;
 use crate::base::token;
+use crate::cgroup::limits::cgroup_config;
 use crate::daemon::Daemon;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
@@ -226,6 +227,11 @@ impl Daemon {
         let cgroup = cgroup_place(path, self.cgroup.groups.is_killed(spawn.unit));
         let filter = command.map(|(_, exec)| self.spawning.filters.program(exec)).transpose()?;
         let filter = filter.unwrap_or_default();
+        let watch = cgroup_config(&spawn.settings).and_then(|config| config.memory_pressure_watch);
+        let memory_pressure = watch.and_then(|_| self.cgroup.groups.memory_pressure(spawn.unit));
+        let defaults = self.core.settings().defaults.clone();
+        let architecture_filter =
+            self.spawning.filters.of_architectures(&defaults.bounds.architectures)?;
         let plan = command.map(|(_, exec)| self.spawning.views.plan(exec)).unwrap_or_default();
         let store = self.namespace_store(spawn, &plan)?;
         let store_at = fds.len() + streams.len() + input.iter().len();
@@ -251,7 +257,10 @@ impl Daemon {
             plan: &plan,
             standard,
             namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
-            must_hold: self.core.settings().defaults.refuses_missing_protection,
+            must_hold: defaults.refuses_missing_protection,
+            memory_pressure,
+            defaults: &defaults,
+            architecture_filter: &architecture_filter,
         };
         add_dynamic_user(spawn, &mut served);
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };

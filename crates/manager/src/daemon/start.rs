@@ -186,6 +186,7 @@ fn make(
     let context =
         Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
+    crate::base::own_limits::apply(&defaults);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     if greeting.welcome.reason == StartReason::First {
         presets::enable_presets(&options, &settings.context);
@@ -216,13 +217,15 @@ fn make(
         say!("cannot raise net.unix.max_dgram_qlen: {e}");
     }
     let tree = open_tree();
-    crate::base::say::set_up(options.log_target, options.scope, wake.clone());
+    let log_target = options.log_target(&settings.defaults);
+    crate::base::say::set_up(log_target, options.scope, wake.clone());
+    crate::base::say::restrict(options.log_level(&settings.defaults), None);
     faults.iter().for_each(|fault| say!("{fault}"));
     let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
     let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
-    facts.log_target = options.log_target.as_str().to_owned();
+    facts.log_target = log_target.as_str().to_owned();
     let mut boot = BootTimes { userspace: init_began().unwrap_or(began), ..BootTimes::default() };
 
     let sources = options.environment_sources(&settings.defaults);

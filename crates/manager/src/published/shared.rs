@@ -26,6 +26,7 @@ use warren_core::model::time::Monotonic;
 use warren_core::protocol::request::Asker;
 use warren_core::settings::{Compiled, Settings};
 use warren_core::view::View;
+use warren_sys::bpf::{self, Hook};
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_sys::passwd;
@@ -482,8 +483,19 @@ impl Backend for Shared {
         let count = || tree.procs_below(&*path).ok().map(|pids| pids.len() as u64);
         let counted = || (!is_slice).then(count).flatten();
         let io = tree.io_counts(&path).ok();
+        let id = tree.id(&path).ok();
+        let group = tree.open_dir(&*path).ok().zip(id);
+        let counted_at = |hook| {
+            let (group, id) = group.as_ref()?;
+            let found = bpf::counters(group.as_fd(), *id, hook).ok().flatten()?;
+            Some((found.bytes, found.packets))
+        };
+        let ip_ingress = counted_at(Hook::Ingress);
+        let ip_egress = ip_ingress.and_then(|_| counted_at(Hook::Egress));
         Live {
-            control_group_id: tree.id(&path).ok(),
+            ip_ingress,
+            ip_egress,
+            control_group_id: id,
             memory_current: tree.memory_current(&path).ok(),
             cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
             tasks_current: tree.pids_current(&path).ok().or_else(counted),

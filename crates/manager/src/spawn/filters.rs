@@ -33,6 +33,16 @@ impl Filters {
         }
         self.programs.get(content, |content| compile(exec, content).map(Into::into))
     }
+
+    /// The program that allows these architectures alone; empty if all are.
+    pub(crate) fn of_architectures(&mut self, stated: &str) -> Result<Arc<[u8]>, String> {
+        if stated.is_empty() {
+            return Ok(Arc::default());
+        }
+        let exec = ExecConfig::default();
+        let content = vec![("SystemCallArchitectures", stated.into())];
+        self.programs.get(content, |content| compile(&exec, content).map(Into::into))
+    }
 }
 
 fn content(exec: &ExecConfig) -> Content {

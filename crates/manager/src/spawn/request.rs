@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_core::features::private_tmp;
 use warren_core::model::dynamic_user::DynamicUser;
@@ -15,13 +16,15 @@ use warren_init::protocol::exec::{
     ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
+use warren_sandbox::images::Place as ImagePlace;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
-    Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
-    IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output, Personality, Resource,
-    SandboxSetting, ServiceConfig, UnsetEnvironment, UtmpMode, WorkingDirectory as Place, expand,
+    CgroupConfig, Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory,
+    ExecDirectoryPath, Input, IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output,
+    Personality, PressureWatch, Resource, SandboxSetting, ServiceConfig, UnsetEnvironment,
+    UtmpMode, WorkingDirectory as Place, expand,
 };
-use warren_unit::{Context, Scope};
+use warren_unit::{Bounds, Context, Defaults, Inherited, Scope};
 
 use crate::base::environment::Variables;
 use crate::spawn::views::{self, Own};
@@ -63,6 +66,12 @@ pub struct SpawnHost<'a> {
     pub system_call_filter: &'a [u8],
     /// What the unit sees of the file system.
     pub plan: &'a Plan,
+    /// The unit's group, and the file in it that tells of pressure on memory, if there is one.
+    pub memory_pressure: Option<(String, String)>,
+    /// What the manager's own file says.
+    pub defaults: &'a Defaults,
+    /// The program for the architectures that it allows; empty for none.
+    pub architecture_filter: &'a [u8],
     /// What the machine cannot give of it prevents the start (MissingProtection=).
     pub must_hold: bool,
     /// Which of the packet's fds a client passed as standard input, output and error, whatever the unit says of them.
@@ -166,6 +175,10 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         TypeSettings::Service(config) => Some(&**config),
         _ => None,
     };
+    let inherited = &host.defaults.inherited;
+    let has_root = service.is_none_or(|service| {
+        !service.root_directory_start_only || spawn.list == CommandList::Start
+    });
     let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
     let mut environment = environment(spawn, service, exec, login_user.is_some(), host)?;
     let [set_listen_pid, set_exec_pid, set_watchdog_pid] =
@@ -186,7 +199,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         set_exec_pid,
         set_watchdog_pid,
         working_directory: working_directory(exec, host.context),
-        root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
+        root_directory: exec.root_directory.as_ref().filter(|_| has_root).map(|r| r.to_string()),
         user: exec.user.as_deref().map(|user| number_of(spawn, user)),
         group: group(spawn, exec),
         supplementary_groups: groups.iter().map(|g| g.to_string()).collect(),
@@ -204,11 +217,12 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         cpu_affinity: exec
             .cpu_affinity
             .as_ref()
+            .or(inherited.cpu_affinity.as_ref().filter(|_| !exec.cpu_affinity_of_nodes))
             .map(|set| set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()),
         io_priority: io_priority(exec),
         timer_slack_ns: exec.timer_slack_nsec,
         coredump_filter: exec.coredump_filter,
-        numa: numa(exec),
+        numa: numa(exec, inherited),
         cpu_affinity_of_nodes: exec.cpu_affinity_of_nodes,
         keyring: match exec.keyring_mode {
             KeyringMode::Inherit => Keyring::Inherit,
@@ -224,9 +238,12 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     if !privileged {
         restrict(&mut spec, exec, host.context.scope);
         spec.system_call_filter = host.system_call_filter.to_vec();
-        spec.labels = labels(exec);
+        spec.labels = labels(exec, inherited);
     }
-    spec.view = view(spawn, exec, host, &spec, privileged);
+    bound(&mut spec, host);
+    let watched = service.and_then(|service| watched(&service.cgroup, host));
+    spec.watches_memory_of = watched.map(|(group, _)| group.clone());
+    spec.view = view(spawn, exec, host, &spec, privileged, has_root);
     // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
     if !exec.takes_socket() {
         spec.listen_fds = (0..host.fd_names.len() as u16).collect();
@@ -273,9 +290,14 @@ fn view(
     host: &SpawnHost<'_>,
     spec: &ExecSpec,
     privileged: bool,
+    has_root: bool,
 ) -> View {
     let of_all = Plan::default();
-    let plan = if privileged { &of_all } else { host.plan };
+    let mut plan = Cow::Borrowed(if privileged { &of_all } else { host.plan });
+    if !has_root && plan.has_root_image() {
+        plan.to_mut().images.retain(|image| image.place != ImagePlace::Root);
+    }
+    let plan = &*plan;
     let is_service = matches!(spawn.settings.own, TypeSettings::Service(_));
     let own = Own {
         directories: &spec.directories,
@@ -287,8 +309,14 @@ fn view(
         credentials: views::credentials(exec),
         unit: host.unit,
         store: host.namespace_store,
+        writable: spec
+            .watches_memory_of
+            .as_ref()
+            .and(host.memory_pressure.as_ref())
+            .map(|(_, file)| &**file),
     };
-    views::view(plan, own, spec.root_directory.is_some())
+    let has_root = spec.root_directory.is_some() || plan.has_root_image();
+    views::view(plan, own, has_root)
 }
 
 /// Where the sockets of a journal namespace are.
@@ -399,8 +427,14 @@ fn required_features(
 /// What runs without such a setting runs in another place than it is to run in: other files, another network, other
 /// rights of a session.
 fn is_another_environment(asked: &SandboxSetting) -> bool {
-    const REFUSED: [&str; 8] = [
+    const REFUSED: [&str; 14] = [
+        "RootImagePolicy",
+        "MountImagePolicy",
+        "ExtensionImagePolicy",
         "RootImage",
+        "RootHash",
+        "RootHashSignature",
+        "RootVerity",
         "RootEphemeral",
         "MountImages",
         "ExtensionImages",
@@ -427,6 +461,17 @@ fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, scope: Scope) {
     spec.no_new_privileges = exec.has_no_new_privileges(is_admin(spec, scope));
 }
 
+/// What holds for all processes, also for commands with the prefix `+`.
+fn bound(spec: &mut ExecSpec, host: &SpawnHost<'_>) {
+    let Bounds { capabilities, no_new_privileges, .. } = host.defaults.bounds;
+    if capabilities != warren_unit::config::CapabilitySet::ALL {
+        let own = spec.capability_bounding_set.unwrap_or(u64::MAX);
+        spec.capability_bounding_set = Some(own & capabilities.0);
+    }
+    spec.no_new_privileges |= no_new_privileges;
+    spec.architecture_filter = host.architecture_filter.to_vec();
+}
+
 /// Whether a process will have CAP_SYS_ADMIN, as far as its user and its ambient capabilities say.
 fn is_admin(spec: &ExecSpec, scope: Scope) -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -434,9 +479,13 @@ fn is_admin(spec: &ExecSpec, scope: Scope) -> bool {
     scope == Scope::System && (is_root || spec.ambient_capabilities & CAP_SYS_ADMIN != 0)
 }
 
-fn numa(exec: &ExecConfig) -> Option<Numa> {
-    let policy = exec.numa_policy.map(|policy| policy as u8);
-    let nodes = match &exec.numa_nodes {
+fn numa(exec: &ExecConfig, inherited: &Inherited) -> Option<Numa> {
+    let (policy, nodes) = match exec.numa_policy {
+        None => (inherited.numa_policy, exec.numa_nodes.as_ref().or(inherited.numa_nodes.as_ref())),
+        policy => (policy, exec.numa_nodes.as_ref()),
+    };
+    let policy = policy.map(|policy| policy as u8);
+    let nodes = match nodes {
         None if policy.is_none() && !exec.cpu_affinity_of_nodes => return None,
         None => Some(Vec::new()),
         Some(NumaNodes::All) => None,
@@ -446,14 +495,18 @@ fn numa(exec: &ExecConfig) -> Option<Numa> {
 }
 
 /// Labels of security modules; they are not set for commands that keep all privileges.
-fn labels(exec: &ExecConfig) -> Vec<Label> {
+fn labels(exec: &ExecConfig, inherited: &Inherited) -> Vec<Label> {
+    use warren_unit::config::Label as Asked;
+    let by_default = |label| Asked { label, is_optional: false };
+    let by_default = inherited.smack_label.clone().map(by_default);
+    let smack = exec.smack_label.as_ref().or(by_default.as_ref());
     let all = [
-        (SecurityModule::Smack, &exec.smack_label),
-        (SecurityModule::Selinux, &exec.selinux_context),
-        (SecurityModule::Apparmor, &exec.apparmor_profile),
+        (SecurityModule::Smack, smack),
+        (SecurityModule::Selinux, exec.selinux_context.as_ref()),
+        (SecurityModule::Apparmor, exec.apparmor_profile.as_ref()),
     ];
-    let one = |(module, asked): (SecurityModule, &Option<warren_unit::config::Label>)| {
-        let asked = asked.as_ref()?;
+    let one = |(module, asked): (SecurityModule, Option<&Asked>)| {
+        let asked = asked?;
         Some(Label { module, label: asked.label.to_string(), is_optional: asked.is_optional })
     };
     all.into_iter().filter_map(one).collect()
@@ -618,6 +671,9 @@ fn environment(
             set("WATCHDOG_USEC", watchdog.as_micros().to_string());
             set("WATCHDOG_PID", OF_PROCESS.to_owned());
         }
+        for (name, value) in pressure_variables(&config.cgroup, exec, host) {
+            set(name, value);
+        }
         if let Some(pid_file) = &config.pid_file {
             set("PIDFILE", pid_file.to_string());
         }
@@ -647,7 +703,11 @@ fn environment(
         set("LISTEN_FDNAMES", host.fd_names.join(":"));
     }
     for name in &exec.pass_environment {
-        if let Ok(value) = std::env::var(&**name) {
+        let stated =
+            host.defaults.manager_environment.iter().filter_map(|text| text.split_once('='));
+        let stated = stated.rev().find(|(stated, _)| *stated == &**name);
+        let own = || std::env::var(&**name).ok();
+        if let Some(value) = stated.map(|(_, value)| value.to_owned()).or_else(own) {
             set(name, value);
         }
     }
@@ -663,6 +723,48 @@ fn environment(
         }
     }
     Ok(out)
+}
+
+/// The group and the file that a service watches for pressure on memory.
+fn watched<'a>(config: &CgroupConfig, host: &'a SpawnHost<'_>) -> Option<&'a (String, String)> {
+    let is_watched = match config.memory_pressure_watch? {
+        PressureWatch::On => true,
+        PressureWatch::Auto => config.memory_accounting,
+        PressureWatch::Off | PressureWatch::Skip => false,
+    };
+    host.memory_pressure.as_ref().filter(|_| is_watched)
+}
+
+/// What a service is told of how to watch it (systemd.resource-control(5), "MemoryPressureWatch=").
+fn pressure_variables(
+    config: &CgroupConfig,
+    exec: &ExecConfig,
+    host: &SpawnHost<'_>,
+) -> Vec<(&'static str, String)> {
+    use base64::Engine as _;
+    const WATCH: &str = "MEMORY_PRESSURE_WATCH";
+    const THRESHOLD: Duration = Duration::from_millis(200);
+    const WINDOW_US: u64 = 2_000_000;
+    if matches!(config.memory_pressure_watch, None | Some(PressureWatch::Skip)) {
+        return Vec::new();
+    }
+    let Some((_, file)) = watched(config, host) else {
+        return vec![(WATCH, "/dev/null".to_owned())];
+    };
+    let is_private = |asked: &SandboxSetting| {
+        asked.setting == "ProtectControlGroups" && matches!(&*asked.value, "private" | "strict")
+    };
+    // There the unit's group is the root.
+    let file = match exec.protections.iter().any(is_private) {
+        true => "/sys/fs/cgroup/memory.pressure",
+        false => file,
+    };
+    let threshold = config.memory_pressure_threshold.unwrap_or(THRESHOLD).as_micros();
+    let threshold = threshold.clamp(1, u128::from(WINDOW_US));
+    // The kernel reads it as a text of C.
+    let trigger = format!("some {threshold} {WINDOW_US}\0");
+    let trigger = base64::engine::general_purpose::STANDARD.encode(trigger);
+    vec![(WATCH, file.to_owned()), ("MEMORY_PRESSURE_WRITE", trigger)]
 }
 
 /// Whether this process may say something: the main process, or a command, too.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warren_init::protocol::exec::{Directories, LOG_SOCKETS, Missing, View};
 use warren_sandbox::credentials::{self, Credential};
-use warren_sandbox::mounts::{Content, Entry, Plan, Shared, Tmpfs};
+use warren_sandbox::mounts::{Access, Content, Entry, Plan, Shared, Tmpfs};
 use warren_sys::tree::PRIVATE;
 use warren_unit::config::{ExecConfig, Label, SandboxSetting};
 
@@ -72,6 +72,8 @@ pub(crate) struct Own<'a> {
     pub(crate) credentials: Vec<Credential>,
     /// The unit, whose credentials have a directory of that name.
     pub(crate) unit: &'a str,
+    /// A file that it writes to, whatever it has read-only above it.
+    pub(crate) writable: Option<&'a str>,
     /// Which fds are the store of the run's namespaces.
     pub(crate) store: Option<[u16; 2]>,
 }
@@ -101,6 +103,10 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
         let path = credentials::DIRECTORY.to_owned();
         let content = Content::Credentials;
         entries.push(Entry { path, in_root: true, optional: false, content });
+    }
+    if let Some(path) = own.writable.filter(|_| has_root || plan.has_mounts()) {
+        let content = Content::Access(Access { write: Some(true), execute: None });
+        entries.push(Entry { path: path.to_owned(), in_root: true, optional: true, content });
     }
     entries.append(&mut plan.entries);
     plan.entries = entries;

@@ -92,6 +92,25 @@ pub fn from_network_16(register: R) -> Instruction {
     make(0xdc, register, R(0), 0, 16)
 }
 
+/// Skips so many instructions.
+pub fn jump(skip: i16) -> Instruction {
+    make(0x05, R(0), R(0), skip, 0)
+}
+
+/// `to = the map of the program`: who loads it says which map that is.
+pub fn map(to: R) -> [Instruction; 2] {
+    [make(MAP_CODE, to, MAP_FD, 0, 0), make(0, R(0), R(0), 0, 0)]
+}
+
+/// The code of the first instruction of [`map`], and what it has as its source (BPF_PSEUDO_MAP_FD).
+const MAP_CODE: u8 = 0x18;
+const MAP_FD: R = R(1);
+
+/// `*(u64 *) (to + offset) += from`, in one step for all processors.
+pub fn add_atomic(to: R, from: R, offset: i16) -> Instruction {
+    make(0xdb, to, from, offset, 0)
+}
+
 /// Calls a function of the kernel.
 pub fn call(function: i32) -> Instruction {
     make(0x85, R(0), R(0), 0, function)

@@ -2,12 +2,23 @@
 
 use std::net::IpAddr;
 
-use super::Instruction;
 use super::address::{self, Direction, Lists, PREFIXES_MAX, Prefix};
 use super::device::{self, Kind, PSEUDO, Rule, access};
+use super::{Instruction, account};
 
 /// Runs a program over a context, and a packet for the function that loads bytes.
 fn run(program: &[Instruction], context: &[u32], packet: &[u8]) -> u64 {
+    run_counting(program, context, packet, &mut [0; 2])
+}
+
+/// The same, with counters of bytes and packets.
+fn run_counting(
+    program: &[Instruction],
+    context: &[u32],
+    packet: &[u8],
+    counters: &mut [u64; 2],
+) -> u64 {
+    const COUNTERS: u64 = 1 << 50;
     const CONTEXT: u64 = 1 << 32;
     const STACK: u64 = 1 << 40;
     let mut r = [0u64; 11];
@@ -45,6 +56,16 @@ fn run(program: &[Instruction], context: &[u32], packet: &[u8]) -> u64 {
             0x26 => {}
             0xdc => r[to] = u64::from(u16::from_be(r[to] as u16)),
             0x05 => at = skip(at),
+            0x18 => {
+                r[to] = 7;
+                at += 1;
+            }
+            0x85 if i.constant == 81 => {
+                assert_eq!((r[1], r[2]), (7, 0));
+                // What the program called it with is not there any more.
+                (r[0], r[1], r[2], r[3], r[4], r[5]) = (COUNTERS, 1, 1, 1, 1, 1);
+            }
+            0xdb => counters[(r[to] - COUNTERS) as usize / 8 + i.offset as usize / 8] += r[from],
             0x85 => {
                 assert_eq!(i.constant, 26);
                 let (offset, bytes) = (r[2] as usize, r[4] as usize);
@@ -67,6 +88,44 @@ fn run(program: &[Instruction], context: &[u32], packet: &[u8]) -> u64 {
 fn uses(rules: &[Rule], kind: Kind, numbers: (u32, u32), asked: u8) -> bool {
     let context = [u32::from(asked) << 16 | kind as u32, numbers.0, numbers.1];
     run(&device::program(rules), &context, &[]) == 1
+}
+
+#[test]
+fn what_is_let_through_is_counted() {
+    let some = lists("10.0.0.0/8", "any");
+    for (lists, from, lets) in [
+        (&Lists::default(), [1, 2, 3, 4], true),
+        (&some, [10, 2, 3, 4], true),
+        (&some, [11, 2, 3, 4], false),
+    ] {
+        let plain =
+            address::program(lists, &[(false, vec![5])], Direction::Ingress).expect("short");
+        let program = account::counted(plain.clone()).expect("short");
+        assert!(!account::only_counts(&program) && program.iter().any(account::is_counting));
+        let mut packet = vec![0; 40];
+        packet[12..16].copy_from_slice(&from);
+        let mut context = [77, 0, 0, 0, u32::from(0x0800u16.to_be()), 0, 0, 0, 0, 0, 3];
+        let mut counters = [0; 2];
+        for times in 1..3 {
+            let answer = run_counting(&program, &context, &packet, &mut counters);
+            assert_eq!(answer, run(&plain, &context, &packet));
+            assert_eq!(answer == 1, lets);
+            let want = if lets { [77 * times, times] } else { [0, 0] };
+            assert_eq!(counters, want, "{from:?}");
+        }
+        // What comes over another device is not.
+        context[10] = 5;
+        let before = counters;
+        assert_eq!(run_counting(&program, &context, &packet, &mut counters), 0);
+        assert_eq!(counters, before);
+    }
+    let free = address::program(&Lists::default(), &[], Direction::Egress).expect("short");
+    assert!(account::only_counts(&account::counted(free).expect("short")));
+    let long = vec![super::instruction::set(super::instruction::R(0), 1); 40_000];
+    let long =
+        [long, super::instruction::answer(1).to_vec(), vec![super::instruction::exit(); 40_000]]
+            .concat();
+    assert!(account::counted(long).is_err());
 }
 
 #[test]

@@ -2,11 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::images::{Image, Place, Splits};
+
 /// What the processes of a unit see of the file system and of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// In the order in which the settings ask for them.
     pub entries: Vec<Entry>,
+    /// Images, in the order in which the settings ask for them.
+    pub images: Vec<Image>,
+    /// Options of the unit's root, if that is an image (RootImageOptions=).
+    pub root_options: Splits,
     /// A /tmp and a /var/tmp of the unit's own (PrivateTmp=).
     pub private_tmp: bool,
     /// Mounts of the unit's own are asked for by themselves (PrivateMounts=, MountFlags=).
@@ -62,12 +68,26 @@ pub enum UserMap {
 impl Plan {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        *self == Plan { api_file_systems: self.api_file_systems, ..Plan::default() }
+        let Plan { api_file_systems, root_options, .. } = self;
+        let nothing = Plan {
+            api_file_systems: *api_file_systems,
+            root_options: root_options.clone(),
+            ..Plan::default()
+        };
+        *self == nothing
     }
 
     /// Whether the processes get mounts of their own.
     pub fn has_mounts(&self) -> bool {
-        !self.entries.is_empty() || self.private_tmp || self.private_mounts
+        !self.entries.is_empty()
+            || self.private_tmp
+            || self.private_mounts
+            || !self.images.is_empty()
+    }
+
+    /// Whether the unit's root is an image.
+    pub fn has_root_image(&self) -> bool {
+        self.images.iter().any(|image| image.place == Place::Root)
     }
 }
 
@@ -202,7 +222,7 @@ impl Plan {
         };
         let has_path = |shared: &Shared| matches!(shared, Shared::Path(_));
         let joins = has_path(&self.namespaces.network) || has_path(&self.namespaces.ipc);
-        match joins || self.entries.iter().any(is_other) {
+        match joins || !self.images.is_empty() || self.entries.iter().any(is_other) {
             true => Purpose::Environment,
             false => Purpose::Protection,
         }

@@ -3,6 +3,9 @@
 use super::model::{
     Access, Content, Entry, Plan, ProcessVisibility, Processes, Propagation, Shared, Tmpfs, UserMap,
 };
+use crate::images::{Image, Place, parse_options};
+use crate::paths::simple;
+
 use super::presets::{
     self, API, AS_IT_IS, CONFIGURATION, CONTROL_GROUPS, HOMES, KERNEL_LOGS, KERNEL_MEMORY, MODULES,
     READ_ONLY, SYSTEM, TUNABLES, all,
@@ -88,6 +91,21 @@ impl Plan {
             "PrivateDevices" => self.private_devices(),
             "PrivateMounts" => self.private_mounts = true,
             "MountAPIVFS" => self.api_file_systems = true,
+            "RootImage" => {
+                self.images.retain(|image| image.place != Place::Root);
+                self.take_images(&[word], Image::root, problems);
+            }
+            "RootImageOptions" => {
+                for word in words {
+                    match parse_options(word) {
+                        Ok(options) => self.root_options.push(options),
+                        Err(why) => problems.push(((*word).into(), why)),
+                    }
+                }
+            }
+            "MountImages" => self.take_images(words, Image::mounted, problems),
+            "ExtensionImages" => self.take_images(words, Image::extension, problems),
+            "ExtensionDirectories" => self.take_images(words, Image::directory, problems),
             "MountFlags" => self.mount_flags(word, problems),
             _ => return Taken::Unknown,
         }
@@ -190,6 +208,20 @@ impl Plan {
         self.private_mounts = true;
     }
 
+    fn take_images(
+        &mut self,
+        words: &[&str],
+        read: fn(&str) -> Result<Image, String>,
+        problems: &mut Vec<Problem>,
+    ) {
+        for word in words {
+            match read(word) {
+                Ok(image) => self.images.push(image),
+                Err(why) => problems.push(((*word).into(), why)),
+            }
+        }
+    }
+
     fn take_paths(&mut self, setting: &str, words: &[&str], problems: &mut Vec<Problem>) {
         for word in words {
             let entry = match setting {
@@ -278,23 +310,4 @@ fn temporary(word: &str) -> Result<Entry, String> {
 
 fn prefixed(word: &str, sign: char) -> (&str, bool) {
     word.strip_prefix(sign).map_or((word, false), |rest| (rest, true))
-}
-
-/// An absolute path without doubled slashes and dots; one with `..` is refused, as systemd refuses it.
-fn simple(path: &str) -> Result<String, String> {
-    if !path.starts_with('/') {
-        return Err("is not an absolute path".to_owned());
-    }
-    let mut out = String::with_capacity(path.len());
-    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if part == ".." {
-            return Err("has '..' in it".to_owned());
-        }
-        out.push('/');
-        out.push_str(part);
-    }
-    if out.is_empty() {
-        out.push('/');
-    }
-    Ok(out)
 }

@@ -112,6 +112,11 @@ pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<()> {
     rm::move_mount(mount, c"", place, c"", flags).call("move_mount")
 }
 
+/// Takes away what is mounted at a path, with all below it.
+pub fn detach(path: &CStr) -> Result<()> {
+    rm::unmount(path, rm::UnmountFlags::DETACH | rm::UnmountFlags::NOFOLLOW).call("umount2")
+}
+
 /// Makes a directory; one that is there is as good.
 pub fn make_directory(at: Option<BorrowedFd<'_>>, path: &CStr, mode: u32) -> Result<()> {
     let made = mkdirat(at.unwrap_or(CWD), path, Mode::from_raw_mode(mode));

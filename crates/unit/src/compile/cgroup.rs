@@ -98,6 +98,15 @@ impl Unit<'_> {
         config.memory_accounting = merged.flag(id!(Cgroup "MemoryAccounting"), d.memory_accounting);
         config.tasks_accounting = merged.flag(id!(Cgroup "TasksAccounting"), d.tasks_accounting);
         config.io_accounting = merged.flag(id!(Cgroup "IOAccounting"), d.io_accounting);
+        config.memory_pressure_watch =
+            merged.word(id!(Cgroup "MemoryPressureWatch"), |text| match value::boolean(text) {
+                Ok(true) => Some(PressureWatch::On),
+                Ok(false) => Some(PressureWatch::Off),
+                Err(_) => PressureWatch::from_word(text),
+            });
+        config.memory_pressure_threshold =
+            merged.value(id!(Cgroup "MemoryPressureThresholdSec"), value::span).flatten();
+        config.memory_accounting |= config.memory_pressure_watch == Some(PressureWatch::On);
         config.ip_accounting = merged.flag(id!(Cgroup "IPAccounting"), d.ip_accounting);
     }
 

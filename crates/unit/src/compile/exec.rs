@@ -12,7 +12,7 @@ use crate::merged::known_word;
 use crate::parse::Entry;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
-use warren_sandbox::{credentials, mounts::Plan, seccomp};
+use warren_sandbox::{credentials, images, mounts::Plan, seccomp};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 20;
@@ -26,9 +26,6 @@ const SECURE_BITS: [&str; 6] = [
     "keep-caps",
     "keep-caps-locked",
 ];
-
-/// Levels of syslog(3) by number.
-const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// Facilities of syslog(3) by number.
 const FACILITIES: [&str; 24] = [
@@ -126,10 +123,12 @@ impl Unit<'_> {
             keyring_mode: merged
                 .word(id!(Exec "KeyringMode"), KeyringMode::from_word)
                 .unwrap_or(self.default_keyring()),
-            timer_slack_nsec: merged.value(id!(Exec "TimerSlackNSec"), nanoseconds),
+            timer_slack_nsec: merged
+                .value(id!(Exec "TimerSlackNSec"), nanoseconds)
+                .or(self.defaults.inherited.timer_slack_nsec),
             coredump_filter: self.coredump_filter(),
             numa_policy: merged.word(id!(Exec "NUMAPolicy"), NumaPolicy::from_word),
-            numa_nodes: self.numa_nodes(),
+            numa_nodes: self.numa_nodes(id!(Exec "NUMAMask")),
             cpu_affinity_of_nodes: self.has_affinity_of_nodes(),
             selinux_context: self.label(id!(Exec "SELinuxContext")),
             apparmor_profile: self.label(id!(Exec "AppArmorProfile")),
@@ -141,7 +140,9 @@ impl Unit<'_> {
         };
         if self.merged.context().scope == Scope::User {
             // They lie in mounts of a process's own, which a user's manager has none of.
-            let provided = |asked: &mut SandboxSetting| credentials::concerns(asked.setting);
+            let provided = |asked: &mut SandboxSetting| {
+                credentials::concerns(asked.setting) || images::concerns(asked.setting)
+            };
             config.sandbox.extend(config.protections.extract_if(.., provided));
         }
         if config.dynamic_user {
@@ -193,9 +194,10 @@ impl Unit<'_> {
         bits
     }
 
-    fn numa_nodes(&self) -> Option<NumaNodes> {
+    /// NUMAMask= of a unit or of the manager.
+    pub(super) fn numa_nodes(&self, id: Id) -> Option<NumaNodes> {
         let mut set = IndexSet::default();
-        for entry in self.merged.list(id!(Exec "NUMAMask")) {
+        for entry in self.merged.list(id) {
             let Some(text) = self.merged.expand(entry) else { continue };
             if text == "all" {
                 return Some(NumaNodes::All);
@@ -240,11 +242,11 @@ impl Unit<'_> {
         let merged = &self.merged;
         config.syslog_identifier = self.owned(id!(Exec "SyslogIdentifier"));
         config.syslog_level_prefix = merged.flag(id!(Exec "SyslogLevelPrefix"), true);
-        let level = merged.value(id!(Exec "SyslogLevel"), |t| by_name(&LEVELS, t));
+        let level = merged.value(id!(Exec "SyslogLevel"), value::log_level);
         config.syslog_level = level.unwrap_or(config.syslog_level);
-        let facility = merged.value(id!(Exec "SyslogFacility"), |t| by_name(&FACILITIES, t));
+        let facility = merged.value(id!(Exec "SyslogFacility"), |t| value::by_name(&FACILITIES, t));
         config.syslog_facility = facility.unwrap_or(config.syslog_facility);
-        config.log_level_max = merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t));
+        config.log_level_max = merged.value(id!(Exec "LogLevelMax"), value::log_level);
         config.log_namespace = merged.value(id!(Exec "LogNamespace"), log_namespace);
         config.log_class = merged.value(id!(Warren "LogClass"), log_class);
         config.log_extra_fields = self.log_extra_fields();
@@ -585,7 +587,7 @@ impl Unit<'_> {
     /// (or, inverted, remove); an empty one leaves nothing, `~` alone everything (systemd.exec(5)), and so
     /// does one of which no word is known. The default is what is there, also where it was written, as with
     /// systemd 252.
-    fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
+    pub(super) fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
         let mut set = default;
         for entry in self.merged.raw(id) {
             let (words, inverted, faults) = value::capabilities(entry.value);
@@ -679,10 +681,10 @@ const BINDS: [&str; 2] = ["BindPaths", "BindReadOnlyPaths"];
 fn wrong_words(setting: &str, text: &str) -> Vec<(Box<str>, String)> {
     if credentials::concerns(setting) {
         let wrong = credentials::parse(setting, text).err();
-        return wrong
-            .map(|why| (text.into(), format!("is not acted on: {why}")))
-            .into_iter()
-            .collect();
+        // What comes behind may be a secret.
+        let name = text.split(':').next().unwrap_or_default();
+        let told = wrong.map(|why| (name.into(), format!("is not acted on: {why}")));
+        return told.into_iter().collect();
     }
     let unknown = seccomp::settings::unknown_words(setting, text).into_iter();
     let mut out: Vec<_> = unknown.map(|word| (word, "is not known".to_owned())).collect();
@@ -711,6 +713,10 @@ pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
     match (setting.kind, setting.name) {
         (Kind::Bool | Kind::BoolOr(_), _) => is_no(),
         (Kind::Word(_), _) => matches!(value, "" | "all" | "auto" | "default"),
+        // Every use of images.
+        (_, "RootImagePolicy" | "MountImagePolicy" | "ExtensionImagePolicy") => {
+            matches!(value, "" | "*")
+        }
         (_, "ProtectHostname" | "RestrictNamespaces" | "NoNewPrivileges") => {
             value.is_empty() || is_no()
         }
@@ -735,15 +741,8 @@ fn relative(path: &str) -> Option<Box<str>> {
     Some(relative.into())
 }
 
-fn by_name(names: &[&str], text: &str) -> Result<u8, Fault> {
-    let number = text.parse().ok().filter(|&n: &usize| n < names.len());
-    let found = number.or_else(|| names.iter().position(|n| *n == text));
-    let found = found.and_then(|n| u8::try_from(n).ok());
-    found.ok_or_else(|| Fault::new(0, format!("'{text}' is none of: {}", names.join(", "))))
-}
-
 /// A time whose unit is the nanosecond if none is given (systemd.exec(5), "TimerSlackNSec=").
-fn nanoseconds(text: &str) -> Result<u64, Fault> {
+pub(super) fn nanoseconds(text: &str) -> Result<u64, Fault> {
     let number = ["nsec", "ns"].iter().find_map(|unit| text.trim_end().strip_suffix(unit));
     let span = value::span_with_unit(number.unwrap_or(text), Duration::from_nanos(1))?;
     Ok(span.map_or(u64::MAX, |span| span.as_nanos().min(u128::from(u64::MAX)) as u64))

@@ -4,8 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Compiler, Unit};
-use crate::config::{EmergencyAction, OomPolicy, Rlimits, is_variable_name};
-use crate::context::{Context, Defaults};
+use warren_sandbox::seccomp;
+
+use super::exec::nanoseconds;
+use crate::config::{
+    CapabilitySet, EmergencyAction, NumaPolicy, OomPolicy, Rlimits, is_variable_name,
+};
+use crate::context::{Bounds, Context, Defaults, Inherited, Scope};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::load::Sources;
 use crate::name::UnitName;
@@ -50,7 +55,12 @@ impl Unit<'_> {
             start_limit_burst: self
                 .number(id!(Manager "DefaultStartLimitBurst"), 0, i64::from(u32::MAX))
                 .unwrap_or(built_in.start_limit_burst),
-            environment: self.default_environment(),
+            environment: self.assignments(id!(Manager "DefaultEnvironment")),
+            manager_environment: self.assignments(id!(Manager "ManagerEnvironment")),
+            inherited: self.inherited(),
+            bounds: self.bounds(),
+            log_level: merged.value(id!(Manager "LogLevel"), value::log_level),
+            log_target: merged.value(id!(Manager "LogTarget"), value::log_target),
             cpu_accounting: flag(id!(Manager "DefaultCPUAccounting"), built_in.cpu_accounting),
             memory_accounting: flag(
                 id!(Manager "DefaultMemoryAccounting"),
@@ -87,9 +97,56 @@ impl Unit<'_> {
         }
     }
 
-    fn default_environment(&self) -> Arc<[Box<str>]> {
+    fn inherited(&self) -> Inherited {
+        let merged = &self.merged;
+        let label = merged.text(id!(Manager "DefaultSmackProcessLabel"));
+        Inherited {
+            cpu_affinity: self.index_set(id!(Manager "CPUAffinity")),
+            numa_policy: merged.word(id!(Manager "NUMAPolicy"), NumaPolicy::from_word),
+            numa_nodes: self.numa_nodes(id!(Manager "NUMAMask")),
+            timer_slack_nsec: merged.value(id!(Manager "TimerSlackNSec"), nanoseconds),
+            // No label but those of units.
+            smack_label: label.filter(|label| &**label != "/").map(Into::into),
+        }
+    }
+
+    /// A manager of a user has no right to set them for itself, and there is no way around it.
+    fn bounds(&self) -> Bounds {
+        if self.merged.context().scope == Scope::User {
+            for id in [id!(Manager "CapabilityBoundingSet"), id!(Manager "SystemCallArchitectures")]
+            {
+                if let Some(entry) = self.merged.list(id).last() {
+                    let message = "is not applied: only the manager of the system can";
+                    self.merged.fault(entry, Code::SandboxNotApplied, &Fault::new(0, message));
+                }
+            }
+            return Bounds { no_new_privileges: self.has_no_new_privileges(), ..Bounds::default() };
+        }
+        let id = id!(Manager "SystemCallArchitectures");
+        let mut lines = Vec::new();
+        for entry in self.merged.list(id) {
+            for word in seccomp::settings::unknown_words("SystemCallArchitectures", entry.value) {
+                let at = entry.value.find(&*word).unwrap_or(0);
+                let fault = Fault::new(at, format!("'{word}' is not known"));
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+            lines.push(entry.value);
+        }
+        Bounds {
+            capabilities: self
+                .capability_set(id!(Manager "CapabilityBoundingSet"), CapabilitySet::ALL),
+            no_new_privileges: self.has_no_new_privileges(),
+            architectures: lines.join("\n").into(),
+        }
+    }
+
+    fn has_no_new_privileges(&self) -> bool {
+        self.merged.flag(id!(Manager "NoNewPrivileges"), false)
+    }
+
+    fn assignments(&self, id: Id) -> Arc<[Box<str>]> {
         let mut out: Vec<Box<str>> = Vec::new();
-        for (entry, at, word) in self.merged.words(id!(Manager "DefaultEnvironment")) {
+        for (entry, at, word) in self.merged.words(id) {
             if word.split_once('=').is_some_and(|(name, _)| is_variable_name(name)) {
                 out.push(word.into());
             } else {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::*;
+use crate::context::Scope;
 use crate::parse::parse;
 use std::sync::Arc;
 use std::time::Duration;
@@ -427,7 +428,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nMountImages=/x:/y\nMemoryKSM=yes\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nRootVerity=/x\nMemoryKSM=yes\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -562,14 +563,14 @@ fn lists_that_protect_are_kept_whole() {
 
 #[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
-    let text = "[Service]\nExecStart=/bin/x\nIPAccounting=yes\nOOMPolicy=rubbish\n";
+    let text = "[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nOOMPolicy=rubbish\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     shown.sort_unstable();
     assert_eq!(
         shown,
         [
-            "IPAccounting= has no effect yet",
+            "MemoryKSM= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
         ]
     );
@@ -609,38 +610,34 @@ fn nobody_and_nowhere_are_ignored() {
     assert_eq!(said.len(), 4, "{said:?}");
 }
 
+/// What is wrong with them is told without what is behind the name.
 #[test]
-fn credentials_that_are_not_there_are_said() {
+fn wrong_credentials_are_said_and_left_out() {
     let text = "[Service]\nExecStart=/bin/x\nLoadCredentialEncrypted=a:/b\nSetCredential=c:d\n\
-                SetCredentialEncrypted=c:d\nSetCredential=a/b:c\n";
+                SetCredentialEncrypted=c:hidden!\nSetCredential=a/b:hidden\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<String> = all.iter().map(Diagnostic::to_string).collect();
     shown.sort();
     assert_eq!(
         shown,
         [
-            "f:3:25: warning: LoadCredentialEncrypted= has no effect: the service does NOT get the credential \
-             [sandbox-not-applied]",
-            "f:5:24: warning: SetCredentialEncrypted= has no effect: the service does NOT get the credential \
-             [sandbox-not-applied]",
-            "f:6:15: warning: SetCredential=: 'a/b:c' is not acted on: 'a/b' is not the name of a \
-             credential, ignored [bad-value]",
+            "f:5:24: warning: SetCredentialEncrypted=: 'c' is not acted on: the value is not valid base64, \
+             ignored [bad-value]",
+            "f:6:15: warning: SetCredential=: 'a/b' is not acted on: 'a/b' is not the name of a credential, \
+             ignored [bad-value]",
         ]
     );
     let exec = with("a.service", &[text], |c| c.service()).0.exec;
-    let asked: Vec<&str> = exec.sandbox.iter().map(|s| s.setting).collect();
-    assert_eq!(asked, ["LoadCredentialEncrypted", "SetCredentialEncrypted"]);
-    assert_eq!(exec.protections.len(), 1);
+    assert!(exec.sandbox.is_empty());
+    assert_eq!(exec.protections.len(), 3);
 }
 
-/// The log has them when the unit is first used.
 #[test]
 fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
-    let text =
-        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nIPAccounting=yes\nCPUShares=5\n";
+    let text = "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nCPUShares=5\n";
     let said = with("a.service", &[text], |c| c.unit()).1;
     let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
-    assert_eq!(said, ["f:5:14: note: IPAccounting= has no effect yet [not-acted-on]"]);
+    assert_eq!(said, ["f:5:11: note: MemoryKSM= has no effect yet [not-acted-on]"]);
 }
 
 #[test]
@@ -648,7 +645,7 @@ fn the_manager_s_file_states_defaults() {
     let texts = [
         "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
          DefaultLimitNOFILE=1024:9999\nDefaultEnvironment=A=1 B\nDefaultRestartSec=2\n\
-         LogLevel=debug\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
+         LogColor=no\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
         "[Service]\nTimeoutStopSec=9\n[Manager]\nDefaultTimeoutStopSec=7\nDefaultEnvironment=C=3\n\
          DefaultLimitNOFILE=wrong\nDefaultOOMPolicy=kill\nDefaultStartLimitBurst=99",
     ];
@@ -684,10 +681,86 @@ fn the_manager_s_file_states_defaults() {
         "m:1:1: warning: the manager's file has no section [Service] [unknown-section]",
         "m:5:24: warning: DefaultEnvironment=: 'B' is not NAME=value, ignored [bad-value]",
         "m:6:20: warning: DefaultLimitNOFILE=: 'wrong' is not a limit for NOFILE, ignored [bad-value]",
-        "m:7:10: note: LogLevel= has no effect yet [not-acted-on]",
+        "m:7:10: note: LogColor= has no effect yet [not-acted-on]",
         "m:8:1: warning: [Manager] has no setting Nonsense= [unknown-setting]",
     ];
     assert_eq!(said, want);
+}
+
+fn stated(text: &str, scope: Scope) -> (Defaults, Vec<String>) {
+    let text = format!("[Manager]\n{text}");
+    let (file, faults) = crate::parse::parse_manager("m".into(), text.as_bytes());
+    let context = Context { scope, ..Context::system() };
+    let (stated, more) = defaults(Some(&Arc::new(file)), &[], &context);
+    let said = faults.iter().chain(&more).map(Diagnostic::to_string).collect();
+    (stated, said)
+}
+
+#[test]
+fn the_manager_s_file_states_what_processes_inherit() {
+    let (got, said) = stated(
+        "CPUAffinity=0 2\nCPUAffinity=4-5\nNUMAPolicy=bind\nNUMAMask=1\nTimerSlackNSec=1ms\n\
+         DefaultSmackProcessLabel=lab\nManagerEnvironment=A=1\nLogLevel=warning\nLogTarget=journal-or-kmsg",
+        Scope::System,
+    );
+    assert_eq!(said, Vec::<String>::new());
+    let set = |text: &str| value::indexes(text).expect("numbers");
+    let inherited = crate::context::Inherited {
+        cpu_affinity: Some(set("0,2,4-5")),
+        numa_policy: Some(NumaPolicy::Bind),
+        numa_nodes: Some(NumaNodes::Listed(set("1"))),
+        timer_slack_nsec: Some(1_000_000),
+        smack_label: Some("lab".into()),
+    };
+    let manager_environment = Arc::from(["A=1".into()]);
+    let (log_level, log_target) = (Some(4), Some("auto"));
+    let want =
+        Defaults { inherited, manager_environment, log_level, log_target, ..Defaults::default() };
+    assert_eq!(got, want);
+    let (none, said) = stated("DefaultSmackProcessLabel=/\nLogTarget=kmsg", Scope::System);
+    assert_eq!(none, Defaults::default());
+    assert!(said[0].starts_with("m:3:11: warning: LogTarget=: 'kmsg' is none of:"), "{said:?}");
+}
+
+/// Of what processes inherit and cannot lift, only the timer slack shows in the settings of a unit, as with systemd 252.
+#[test]
+fn units_have_the_timer_slack_of_the_manager() {
+    let (defaults, said) = stated(
+        "TimerSlackNSec=7\nNoNewPrivileges=yes\nCapabilityBoundingSet=CAP_KILL CAP_CHOWN\n\
+         SystemCallArchitectures=native nonsense",
+        Scope::System,
+    );
+    let told =
+        "m:5:32: warning: SystemCallArchitectures=: 'nonsense' is not known, ignored [bad-value]";
+    assert_eq!(said, [told]);
+    assert_eq!(&*defaults.bounds.architectures, "native nonsense");
+    assert_eq!(defaults.bounds.capabilities, CapabilitySet(0x21));
+    assert!(defaults.bounds.no_new_privileges);
+    let exec = |lines: &str| {
+        let text = format!("[Service]\nExecStart=/bin/x\n{lines}");
+        let file = Arc::new(parse("f".into(), text.as_bytes(), crate::name::UnitType::Service).0);
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let name = UnitName::parse("a.service").expect("a valid name");
+        let context = Context::system();
+        let compiler =
+            Compiler { name: &name, sources: &sources, context: &context, defaults: &defaults };
+        compiler.service().0.exec
+    };
+    assert_eq!(exec("").timer_slack_nsec, Some(7));
+    assert_eq!(exec("TimerSlackNSec=9").timer_slack_nsec, Some(9));
+    assert!(!exec("").no_new_privileges);
+}
+
+/// Only root can bind processes so; who may not is told.
+#[test]
+fn a_user_s_manager_binds_with_what_it_may_set() {
+    let text =
+        "NoNewPrivileges=yes\nCapabilityBoundingSet=CAP_KILL\nSystemCallArchitectures=native";
+    let (got, said) = stated(text, Scope::User);
+    let bounds = crate::context::Bounds { no_new_privileges: true, ..Default::default() };
+    assert_eq!(got.bounds, bounds);
+    let told = said.iter().filter(|said| said.contains("only the manager of the system can"));
+    assert_eq!(told.count(), 2, "{said:?}");
 }
 
 #[test]

@@ -111,6 +111,20 @@ words! {
 }
 
 words! {
+    /// MemoryPressureWatch=
+    PressureWatch {
+        /// Where memory is accounted for anyway.
+        Auto = "auto",
+        /// Watched, for which memory is accounted for.
+        On = "on",
+        /// Processes are told not to watch.
+        Off = "off",
+        /// Processes are told nothing.
+        Skip = "skip",
+    }
+}
+
+words! {
     /// ManagedOOMPreference=
     ManagedOomPreference {
         /// Neither.
@@ -243,6 +257,10 @@ pub struct CgroupConfig {
     pub managed_oom_memory_pressure_limit: Option<u32>,
     /// ManagedOOMPreference=
     pub managed_oom_preference: ManagedOomPreference,
+    /// MemoryPressureWatch=; `None` is as `skip`, which systemd 252 does.
+    pub memory_pressure_watch: Option<PressureWatch>,
+    /// MemoryPressureThresholdSec=
+    pub memory_pressure_threshold: Option<Duration>,
 }
 
 impl CgroupConfig {
@@ -325,6 +343,8 @@ impl CgroupConfig {
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,
             managed_oom_preference: ManagedOomPreference::None,
+            memory_pressure_watch: None,
+            memory_pressure_threshold: None,
         }
     }
 }

@@ -109,7 +109,7 @@ rows! {
     @Service Acted Last (COUNT): FileDescriptorStoreMax;
     @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Service Acted Last (Signal): ReloadSignal;
-    @Service Parsed Last (Bool): RootDirectoryStartOnly;
+    @Service Acted Last (Bool): RootDirectoryStartOnly;
     @Service Acted Last (BoolOr(Preserve::WORDS)): FileDescriptorStorePreserve;
     @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
     @Service Parsed Append (Raw): OpenFile;
@@ -236,11 +236,11 @@ rows! {
     @Exec Acted Last (Text): LogNamespace;
     @Exec Acted Last (Text): PAMName UtmpIdentifier;
     @Exec Acted Last (Word(UtmpMode::WORDS)): UtmpMode;
-    @Exec Sandbox Append (Raw): LoadCredentialEncrypted SetCredentialEncrypted;
-    @Exec Applied Append (Raw): LoadCredential SetCredential ImportCredential;
+    @Exec Applied Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential SetCredentialEncrypted
+        ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
     @Exec Parsed Last (Bool): MemoryKSM;
-    @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
+    @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
     @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
     @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
@@ -256,12 +256,13 @@ rows! {
     @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
-    @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity UserNamespacePath;
+    @Exec Sandbox Last (Raw): RootHash RootHashSignature RootVerity UserNamespacePath;
+    @Exec Applied Last (Raw): RootImage;
+    @Exec Applied Append (Raw): RootImageOptions MountImages ExtensionImages ExtensionDirectories;
     @Exec Acted Last (Text): SELinuxContext AppArmorProfile SmackProcessLabel;
     @Exec Applied Last (Raw): NetworkNamespacePath IPCNamespacePath;
     @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;
-    @Exec Sandbox Append (Raw): RootImageOptions MountImages ExtensionImages ExtensionDirectories
-        RestrictFileSystems;
+    @Exec Sandbox Append (Raw): RestrictFileSystems;
     @Exec Applied Append (Raw): BindPaths BindReadOnlyPaths ReadWritePaths ReadOnlyPaths
         InaccessiblePaths ExecPaths NoExecPaths TemporaryFileSystem;
     @Exec Applied Append (Raw): RestrictAddressFamilies SystemCallFilter SystemCallArchitectures
@@ -271,8 +272,8 @@ rows! {
     @Cgroup Acted Last (Raw): Delegate;
     @Cgroup Acted Last (Text): DelegateSubgroup;
     @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
-    @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting;
+    @Cgroup Parsed Last (Bool): CoredumpReceive MemoryZSwapWriteback;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
@@ -296,9 +297,10 @@ rows! {
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
-    @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec MemoryPressureThresholdSec;
+    @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec;
+    @Cgroup Acted Last (Span): MemoryPressureThresholdSec;
     @Cgroup Parsed Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
-    @Cgroup Parsed Last (BoolOr(&["auto", "on", "off", "skip"])): MemoryPressureWatch;
+    @Cgroup Acted Last (BoolOr(PressureWatch::WORDS)): MemoryPressureWatch;
     @Cgroup Obsolete Last (Bool): BlockIOAccounting;
     @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares BlockIOWeight
         StartupBlockIOWeight;
@@ -317,13 +319,18 @@ rows! {
     @Manager Acted Last (Word(&["warn", "refuse"])): MissingProtection;
     @Manager Acted Last (Number(-1000, 1000)): DefaultOOMScoreAdjust;
     @Manager Acted Last (Text): DefaultStandardOutput DefaultStandardError;
-    @Manager Parsed Last (Raw): CapabilityBoundingSet CPUAffinity CrashChangeVT CrashReboot CrashShell
-        DefaultSmackProcessLabel DumpCore
-        KExecWatchdogSec LogColor LogLevel LogLocation LogTarget LogTime NUMAMask NUMAPolicy
-        RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec RuntimeWatchdogSec
-        ShowStatus StatusUnitFormat TimerSlackNSec WatchdogDevice;
-    @Manager Parsed Append (Raw): ManagerEnvironment;
-    @Manager Sandbox Last (Raw): NoNewPrivileges SystemCallArchitectures;
+    @Manager Acted Append (Capabilities): CapabilityBoundingSet;
+    @Manager Acted Append (Indexes): CPUAffinity;
+    @Manager Acted Last (Word(NumaPolicy::WORDS)): NUMAPolicy;
+    @Manager Acted Append (Raw): NUMAMask;
+    @Manager Acted Last (Raw): TimerSlackNSec LogLevel;
+    @Manager Acted Last (Text): DefaultSmackProcessLabel LogTarget;
+    @Manager Acted Append (Environment): ManagerEnvironment;
+    @Manager Acted Last (Bool): NoNewPrivileges;
+    @Manager Acted Append (Raw): SystemCallArchitectures;
+    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore KExecWatchdogSec LogColor
+        LogLocation LogTime RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec
+        RuntimeWatchdogSec ShowStatus StatusUnitFormat WatchdogDevice;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;

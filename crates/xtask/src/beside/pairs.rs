@@ -8,7 +8,7 @@ use super::cases::Group;
 
 /// Settings that are combined, one or several lines each, with a name for the case. The machine has what they name.
 /// `ProtectHome=tmpfs` is none of them: 252 leaves it writable, where the manual has it read-only.
-const SETTINGS: [(&str, &[&str]); 43] = [
+const SETTINGS: [(&str, &[&str]); 46] = [
     ("protect-system", &["ProtectSystem=strict"]),
     ("protect-system-full", &["ProtectSystem=full"]),
     ("protect-home", &["ProtectHome=yes"]),
@@ -52,6 +52,15 @@ const SETTINGS: [(&str, &[&str]); 43] = [
     ("directories", &["StateDirectory=CASE", "RuntimeDirectory=CASE", "CacheDirectory=CASE/a"]),
     ("environment", &["Environment=ONE=1 TWO=2", "UnsetEnvironment=LANG"]),
     ("credentials", &["SetCredential=secret:word"]),
+    // "the secret", encrypted without a key.
+    (
+        "encrypted",
+        &[
+            "SetCredentialEncrypted=foo:BYRp2vb1QySABUnaD46i+yAAAAABAAAADAAAABAAAACxyC9iMaTeFKu0NuQAAAAAgZ9bd5JLgk/LuEfSt5lyzfy2EVmuujhNacu1eW9xIyPptt7ycvVcsc5qoGyHzux20eY=",
+        ],
+    ),
+    ("accounting", &["IPAccounting=yes"]),
+    ("extension", &["ExtensionDirectories=/run/CASE-ext"]),
 ];
 
 /// The cases of all pairs.
@@ -78,6 +87,7 @@ fn case(lines: &[&str], others: Vec<&[&str]>) -> String {
     let units: Vec<String> =
         (0..all.len()).map(|number| format!("CASE-{number}.service")).collect();
     let units = units.join(" ");
+    text += "> mkdir -p /run/CASE-ext/usr/share/of-ext /run/CASE-ext/usr/lib/extension-release.d; echo ID=_any >/run/CASE-ext/usr/lib/extension-release.d/extension-release.CASE-ext\n";
     text += "> mkdir -p /home/someone; touch /tmp/CASE-file; for n in $(seq 0 60); do touch /run/CASE-file-$n; done\n";
     text += "> for kind in net ipc uts user; do readlink /proc/self/ns/$kind; done >/run/CASE-ns\n";
     // One after the other: those that fail are told apart, and lines do not mix.

@@ -374,6 +374,10 @@ fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     if let Some(root) = &prepared.root {
         child::change_root(root).at(ExecStep::Chroot)?;
     }
+    // While there is the right to.
+    if let Some(filter) = &prepared.architecture_filter {
+        child::attach_filter(filter).at(ExecStep::SystemCallFilter)?;
+    }
     // Those of the unit are all that it has.
     child::drop_inherited().at(ExecStep::Capabilities)?;
     if let Some(keep) = spec.capability_bounding_set {

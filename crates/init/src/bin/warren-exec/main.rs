@@ -10,15 +10,18 @@
 
 mod apply;
 mod credentials;
+mod extensions;
 mod fault;
 mod fds;
 mod identity;
+mod images;
 mod labels;
 mod mounts;
 mod namespaces;
 mod numa;
 mod prepare;
 mod request;
+mod sealed;
 mod serve;
 mod session;
 mod stdio;

@@ -54,8 +54,15 @@ fn all(view: &mut OwnMounts) -> Result<(), Error> {
             own::set_attributes(fd.as_fd(), mount.attributes, false)?;
         }
     }
-    if let Some(root) = &view.root {
-        own::change_root(own::place(root)?.as_fd())?;
+    match (&view.root, &view.hidden) {
+        // What is not below it is gone then.
+        (Some(root), _) => own::change_root(own::place(root)?.as_fd())?,
+        (None, Some(hidden)) => match own::detach(hidden) {
+            // Something else is at the path.
+            Err(e) if matches!(e.errno, EINVAL | ENOENT) => {}
+            other => other?,
+        },
+        (None, None) => {}
     }
     match view.sharing {
         Sharing::Slave => Ok(()),

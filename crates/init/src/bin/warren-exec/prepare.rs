@@ -19,6 +19,7 @@ use warren_sys::{cgroup, file, process, terminal};
 use crate::fault::{c_string, failed, wrong};
 use crate::fds::FdTable;
 use crate::identity::{Identity, Users};
+use crate::images::{self, Space};
 use crate::labels::{self, OwnLabel};
 use crate::namespaces::{self, Entered};
 use crate::numa::{self, MemoryPolicy};
@@ -67,6 +68,8 @@ pub struct Prepared {
     pub identity: Identity,
     /// We are that user already and may not be allowed to set groups: a user's own manager.
     pub already_is_user: bool,
+    /// The mounts that this helper goes back to, if images are mounted.
+    pub _space: Option<Space>,
     /// Mounts of its own.
     pub mounts: Option<OwnMounts>,
     /// RootDirectory=, where there are no mounts of its own.
@@ -83,6 +86,8 @@ pub struct Prepared {
     pub entered: Entered,
     /// What the process may not call.
     pub filter: Option<SystemCallFilter>,
+    /// The architectures of which no process may call anything.
+    pub architecture_filter: Option<SystemCallFilter>,
     /// What the machine cannot give.
     pub missing: Missing,
 }
@@ -135,9 +140,11 @@ pub fn prepare(
     refuse_unknown(&spec)?;
     let fds = FdTable::new(fds, socket)?;
     let umask = spec.umask.unwrap_or(UMASK);
+    let mut spec = spec;
     if spec.session.is_some() {
         return before_session(spec, fds, cgroup_root, users, goes_on);
     }
+    let space = images::enter(&mut spec)?;
     let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
     let env = block(&spec, environment(&spec, &identity))?;
     let own = own_environment(&spec, &fds, &identity)?;
@@ -152,6 +159,7 @@ pub fn prepare(
         cgroup,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
+        _space: space,
         mounts: own.mounts,
         root: own.root,
         directory: working_directory(&spec, &identity)?,
@@ -159,7 +167,8 @@ pub fn prepare(
         cpus: processors(&spec).as_deref().map(CpuSet::new),
         memory: numa::policy(&spec)?,
         labels: own.labels,
-        filter: filter(&spec)?,
+        filter: filter(&spec.system_call_filter)?,
+        architecture_filter: filter(&spec.architecture_filter)?,
         missing: own.missing,
         entered: own.entered,
         identity,
@@ -188,6 +197,7 @@ fn before_session(
         cgroup,
         listen: Vec::new(),
         stdio: stdio::plan(&spec, &fds)?,
+        _space: None,
         mounts: None,
         root: None,
         directory: c"/".to_owned(),
@@ -196,6 +206,7 @@ fn before_session(
         memory: numa::policy(&spec)?,
         labels: Vec::new(),
         filter: None,
+        architecture_filter: None,
         missing: Missing::default(),
         entered: Entered::default(),
         identity,
@@ -206,11 +217,12 @@ fn before_session(
 
 /// The rest, in the session, whose environment is `env`.
 pub fn in_session(
-    spec: ExecSpec,
+    mut spec: ExecSpec,
     fds: FdTable,
     env: Vec<String>,
     users: &mut Users,
 ) -> Result<Prepared, SpawnError> {
+    let space = images::enter(&mut spec)?;
     let identity = users.identity(&spec)?;
     let env = block(&spec, session::environment(&spec, env))?;
     let own = own_environment(&spec, &fds, &identity)?;
@@ -225,6 +237,7 @@ pub fn in_session(
         cgroup: None,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
+        _space: space,
         mounts: own.mounts,
         root: own.root,
         directory: working_directory(&spec, &identity)?,
@@ -232,7 +245,8 @@ pub fn in_session(
         cpus: None,
         memory: None,
         labels: own.labels,
-        filter: filter(&spec)?,
+        filter: filter(&spec.system_call_filter)?,
+        architecture_filter: filter(&spec.architecture_filter)?,
         missing: own.missing,
         entered: own.entered,
         identity,
@@ -314,13 +328,11 @@ fn refuse_unknown(spec: &ExecSpec) -> Result<(), SpawnError> {
     }
 }
 
-fn filter(spec: &ExecSpec) -> Result<Option<SystemCallFilter>, SpawnError> {
+fn filter(program: &[u8]) -> Result<Option<SystemCallFilter>, SpawnError> {
     let step = ExecStep::SystemCallFilter;
-    match spec.system_call_filter.is_empty() {
+    match program.is_empty() {
         true => Ok(None),
-        false => {
-            SystemCallFilter::new(&spec.system_call_filter).map(Some).map_err(|e| wrong(step, &e))
-        }
+        false => SystemCallFilter::new(program).map(Some).map_err(|e| wrong(step, &e)),
     }
 }
 
@@ -348,6 +360,10 @@ fn delegate(
     let (Some(root), Some(uid)) = (root, identity.uid) else { return Ok(()) };
     // Group= is the user's own, if it is not set.
     let gid = identity.gid.unwrap_or(uid);
+    if let Some(group) = &spec.watches_memory_of {
+        cgroup::give_file(root, group, "memory.pressure", uid)
+            .map_err(|e| wrong(ExecStep::Cgroup, &e))?;
+    }
     for group in &spec.delegated {
         cgroup::delegate(root, group, uid, gid).map_err(|e| wrong(ExecStep::Cgroup, &e))?;
     }

@@ -18,6 +18,7 @@ use warren_sys::{Error, child, tree};
 use crate::credentials;
 use crate::fault::{c_string, failed, wrong};
 use crate::identity::Identity;
+use crate::images;
 
 const STEP: ExecStep = ExecStep::Namespace;
 
@@ -27,6 +28,8 @@ pub struct OwnMounts {
     pub mounts: Vec<OwnMount>,
     /// The unit's root directory, if it has one.
     pub root: Option<CString>,
+    /// What the helper mounted images below, which the unit does not see.
+    pub hidden: Option<CString>,
     /// How mounts travel afterwards.
     pub sharing: Sharing,
     /// The unit runs without them where there are none to be had.
@@ -115,6 +118,7 @@ pub fn prepare(spec: &ExecSpec, identity: &Identity) -> Result<Option<OwnMounts>
     };
     Ok(Some(OwnMounts {
         mounts,
+        hidden: images::are_used(spec).then(|| c_string(images::AT, STEP)).transpose()?,
         root: root_path.map(|_| c_string(&root.path, STEP)).transpose()?,
         sharing: match plan.propagation {
             Propagation::Shared => Sharing::Shared,

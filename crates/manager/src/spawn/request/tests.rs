@@ -1,6 +1,7 @@
 use super::*;
 use warren_core::model::ids::UnitId;
 use warren_unit::compile::Compiler;
+use warren_unit::config::CapabilitySet;
 use warren_unit::load::Sources;
 use warren_unit::{Defaults, UnitName};
 
@@ -50,6 +51,18 @@ fn asked_where(
     environment: &[(&str, &str)],
     (scope, must_hold): (Scope, bool),
 ) -> Result<ExecSpec, SpawnError> {
+    let defaults = Defaults::default();
+    asked_under(&defaults, lines, (list, fds), environment, (scope, must_hold))
+}
+
+/// The same under what the manager's own file says.
+fn asked_under(
+    defaults: &Defaults,
+    lines: &str,
+    (list, fds): (CommandList, &[&str]),
+    environment: &[(&str, &str)],
+    (scope, must_hold): (Scope, bool),
+) -> Result<ExecSpec, SpawnError> {
     let context = Context { scope, ..Context::system() };
     let environment: Variables =
         environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
@@ -73,6 +86,9 @@ fn asked_where(
         system_call_filter: &[],
         plan: &plan,
         must_hold,
+        memory_pressure: Some(("g".to_owned(), "/cg/g/memory.pressure".to_owned())),
+        defaults,
+        architecture_filter: &[8; 8],
         namespace_store: None,
     };
     let spawn = Spawn {
@@ -225,9 +241,12 @@ fn what_would_run_in_another_place_is_refused() {
         let spec = asked(lines, CommandList::Start, &[], &[], Scope::System).expect("a request");
         spec.required_features
     };
-    assert_eq!(refused("RootImage=/none.raw"), ["RootImage="]);
+    assert_eq!(refused("RootImage=/none.raw"), [""; 0]);
+    assert_eq!(refused("RootImage=/none.raw\nRootVerity=/x"), ["RootVerity="]);
+    assert_eq!(refused("RootImage=/none.raw\nRootImagePolicy=root=verity"), ["RootImagePolicy="]);
+    assert_eq!(refused("RootImage=/none.raw\nRootImagePolicy=*"), [""; 0]);
     assert_eq!(refused("PAMName=login"), [""; 0]);
-    assert_eq!(refused("LoadCredentialEncrypted=a:/b"), ["LoadCredentialEncrypted="]);
+    assert_eq!(refused("LoadCredentialEncrypted=a:/b"), [""; 0]);
     assert_eq!(refused("RemoveIPC=yes\nPrivateTmp=yes"), [""; 0]);
 }
 
@@ -260,4 +279,97 @@ fn what_is_not_in_force_is_refused_where_protection_must_hold() {
     assert_eq!(refused("", CommandList::Start), [""; 0]);
     let spared = "BindLogSockets=yes\nPermissionsStartOnly=yes";
     assert_eq!(refused(spared, CommandList::StartPre), [""; 0]);
+}
+
+/// What holds for all holds for commands with all privileges too.
+#[test]
+fn nothing_escapes_the_bounds_of_the_manager() {
+    let bounds =
+        Bounds { capabilities: CapabilitySet(0x2f), no_new_privileges: true, ..Bounds::default() };
+    let manager_environment = Arc::from(["PASSED=of the manager".into()]);
+    let defaults = Defaults { bounds, manager_environment, ..Defaults::default() };
+    for (lines, capabilities) in [
+        ("", 0x2f),
+        ("CapabilityBoundingSet=CAP_KILL CAP_SYS_TIME\nPassEnvironment=PASSED", 0x20),
+        ("ExecStart=\nExecStart=+/bin/x\nCapabilityBoundingSet=CAP_KILL", 0x2f),
+        ("ExecStart=\nExecStart=+/bin/x\nNoNewPrivileges=no\nPassEnvironment=PASSED", 0x2f),
+    ] {
+        let spec =
+            asked_under(&defaults, lines, (CommandList::Start, &[]), &[], (Scope::System, false));
+        let spec = spec.expect("a request");
+        assert_eq!(spec.capability_bounding_set, Some(capabilities), "{lines}");
+        assert!(spec.no_new_privileges && spec.architecture_filter == [8; 8], "{lines}");
+        let is_passed = spec.env.contains(&"PASSED=of the manager".to_owned());
+        assert_eq!(is_passed, lines.contains("PassEnvironment"), "{lines}");
+    }
+}
+
+/// What a unit says itself goes before what it inherits.
+#[test]
+fn processes_inherit_of_the_manager() {
+    use warren_unit::config::NumaPolicy;
+    let cpus = warren_unit::value::indexes("3,5").expect("numbers");
+    let inherited = Inherited {
+        cpu_affinity: Some(cpus.clone()),
+        numa_policy: Some(NumaPolicy::Bind),
+        numa_nodes: Some(NumaNodes::Listed(cpus)),
+        smack_label: Some("lab".into()),
+        ..Inherited::default()
+    };
+    let defaults = Defaults { inherited, ..Defaults::default() };
+    let shown = |lines: &str| {
+        let spec =
+            asked_under(&defaults, lines, (CommandList::Start, &[]), &[], (Scope::System, false));
+        let spec = spec.expect("a request");
+        let labels: Vec<&str> = spec.labels.iter().map(|label| &*label.label).collect();
+        let numa = spec.numa.map(|numa| (numa.policy, numa.nodes));
+        format!("{:?} {numa:?} {labels:?}", spec.cpu_affinity)
+    };
+    assert_eq!(shown(""), "Some([3, 5]) Some((Some(2), Some([(3, 3), (5, 5)]))) [\"lab\"]");
+    assert_eq!(
+        shown("CPUAffinity=1\nNUMAPolicy=local\nSmackProcessLabel=own"),
+        "Some([1]) Some((Some(4), Some([]))) [\"own\"]"
+    );
+    assert_eq!(
+        shown("CPUAffinity=numa\nNUMAMask=1"),
+        "None Some((Some(2), Some([(1, 1)]))) [\"lab\"]"
+    );
+}
+
+#[test]
+fn services_are_told_how_to_watch_pressure_on_memory() {
+    let check = |lines: &str, want: &str| {
+        let spec = asked(lines, CommandList::Start, &[], &[], Scope::System).expect("a request");
+        let told = spec.env.iter().filter(|text| text.starts_with("MEMORY_PRESSURE_"));
+        let told: Vec<&str> = told.map(|text| &text["MEMORY_PRESSURE_".len()..]).collect();
+        let got = format!("{} {:?}", told.join(" "), spec.watches_memory_of.as_deref());
+        assert_eq!(got, want, "{lines}");
+    };
+    // "some 200000 2000000" and a zero byte, in base64.
+    let usual = "WRITE=c29tZSAyMDAwMDAgMjAwMDAwMAA=";
+    let watched = format!("WATCH=/cg/g/memory.pressure {usual} Some(\"g\")");
+    check("", " None");
+    check("MemoryPressureWatch=skip", " None");
+    check("MemoryPressureWatch=on", &watched);
+    check("MemoryPressureWatch=yes\nMemoryAccounting=no", &watched);
+    check("MemoryPressureWatch=auto", &watched);
+    check("MemoryPressureWatch=auto\nMemoryAccounting=no", "WATCH=/dev/null None");
+    check("MemoryPressureWatch=off", "WATCH=/dev/null None");
+    let own = "MemoryPressureWatch=on\nMemoryPressureThresholdSec=1s\nProtectControlGroups=private";
+    let told =
+        "WATCH=/sys/fs/cgroup/memory.pressure WRITE=c29tZSAxMDAwMDAwIDIwMDAwMDAA Some(\"g\")";
+    check(own, told);
+}
+
+/// With `RootDirectoryStartOnly=` other commands have the root of the host.
+#[test]
+fn a_root_may_be_for_the_main_command_alone() {
+    for (lines, list, want) in [
+        ("RootDirectory=/r", CommandList::StartPre, Some("/r")),
+        ("RootDirectory=/r\nRootDirectoryStartOnly=yes", CommandList::StartPre, None),
+        ("RootDirectory=/r\nRootDirectoryStartOnly=yes", CommandList::Start, Some("/r")),
+    ] {
+        let spec = asked(lines, list, &[], &[], Scope::System).expect("a request");
+        assert_eq!(spec.root_directory.as_deref(), want, "{lines} {list:?}");
+    }
 }
