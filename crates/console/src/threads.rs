@@ -26,6 +26,9 @@ pub const PERIOD: Duration = Duration::from_secs(1);
 /// Time between two questions for the page that is open.
 const PAGE_PERIOD: Duration = Duration::from_secs(2);
 
+/// Changes are asked for at least so often, though the manager has counted nothing.
+const CHANGES_EVERY: Duration = Duration::from_secs(5);
+
 /// Least time between two questions for all units.
 const ALL_UNITS_EVERY: Duration = Duration::from_secs(10);
 
@@ -62,8 +65,15 @@ pub enum News {
 
 /// Asks for counters and changes until nobody listens.
 pub fn poll(connect: &dyn Connect, tell: &SyncSender<News>, hurry: &Receiver<()>) {
-    let mut poller =
-        Poller { manager: None, since: None, set: 0, rest: ALL_UNITS_EVERY, asked: None };
+    let mut poller = Poller {
+        manager: None,
+        since: None,
+        set: 0,
+        rest: ALL_UNITS_EVERY,
+        asked: None,
+        told: None,
+        counts: None,
+    };
     let (mut is_silent, mut goes_down) = (false, false);
     loop {
         let news = match poller.ask(connect, tell) {
@@ -95,6 +105,9 @@ struct Poller {
     rest: Duration,
     /// When they were asked for.
     asked: Option<Instant>,
+    /// When changes were asked for, and what the manager had counted until then.
+    told: Option<Instant>,
+    counts: Option<([u64; 6], Option<u64>)>,
 }
 
 impl Poller {
@@ -106,9 +119,19 @@ impl Poller {
         };
         let top = manager.top()?;
         let is_stopping = top.stopping;
+        let counts = (
+            [top.generation, top.loaded, top.active, top.failed_total, top.restarts, top.jobs],
+            top.jobs_ever,
+        );
         let is_heard = tell.send(News::Event(Event::Top(Box::new(top)))).is_ok();
+        // What changes a unit is counted, but for changes that nothing depends on.
+        let is_known = self.counts == Some(counts) && self.since.is_some();
+        if is_known && self.told.is_some_and(|at| at.elapsed() < CHANGES_EVERY) {
+            return Ok(is_stopping);
+        }
         let began = Instant::now();
         let answer = manager.overview(self.since)?;
+        (self.counts, self.told) = (Some(counts), Some(began));
         let is_all = self.since.is_none();
         if is_all {
             self.rest = (began.elapsed() * REST_FACTOR).max(ALL_UNITS_EVERY);
