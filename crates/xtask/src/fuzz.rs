@@ -246,8 +246,12 @@ fn found(target: &str) -> Result<PathBuf> {
 fn run_one(program: &Path, target: &str, seconds: u64) -> Result<bool> {
     let faults = root().join("target/fuzz-faults");
     fs::create_dir_all(&faults)?;
-    let words = root().join("target/fuzz-words");
-    fs::write(&words, dictionary(target))?;
+    // An empty dictionary is none to libFuzzer.
+    let dictionary = dictionary(target).map(|words| -> Result<String> {
+        let path = root().join("target/fuzz-words");
+        fs::write(&path, words)?;
+        Ok(format!("-dict={}", path.display()))
+    });
     println!("{target}: {seconds} s");
     let log = faults.join(format!("{target}.log"));
     let status = Command::new(program)
@@ -256,7 +260,7 @@ fn run_one(program: &Path, target: &str, seconds: u64) -> Result<bool> {
         .arg(format!("-timeout={INPUT_SECONDS}"))
         .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
         .arg(format!("-artifact_prefix={}/{target}-", faults.display()))
-        .arg(format!("-dict={}", words.display()))
+        .args(dictionary.transpose()?)
         .args(["-print_final_stats=1", "-use_value_profile=1"])
         .args([found(target)?, corpus(target)])
         .stderr(fs::File::create(&log)?)
@@ -273,8 +277,8 @@ fn run_one(program: &Path, target: &str, seconds: u64) -> Result<bool> {
     Ok(is_good)
 }
 
-/// Words of a language, as libFuzzer reads them.
-fn dictionary(target: &str) -> String {
+/// Words of a language, as libFuzzer reads them; where none are known it finds them by what is compared.
+fn dictionary(target: &str) -> Option<String> {
     let quoted = |word: &str| -> String {
         let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
         format!("\"{}\"\n", bytes.collect::<String>())
@@ -285,9 +289,9 @@ fn dictionary(target: &str) -> String {
             let sections = ["Unit", "Service", "Socket", "Mount", "Timer", "X-Warren", "Install"];
             let sections = sections.iter().map(|section| format!("[{section}]\n"));
             let pieces = PIECES.iter().map(|piece| (*piece).to_owned());
-            settings.chain(sections).chain(pieces).map(|word| quoted(&word)).collect()
+            Some(settings.chain(sections).chain(pieces).map(|word| quoted(&word)).collect())
         }
-        "rules" | "configuration" => RULE_PIECES.iter().map(|word| quoted(word)).collect(),
-        _ => String::new(),
+        "rules" | "configuration" => Some(RULE_PIECES.iter().map(|word| quoted(word)).collect()),
+        _ => None,
     }
 }
