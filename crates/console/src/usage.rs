@@ -2,7 +2,7 @@
 //!
 //! - Owns: the counters of the last look, from which it makes rates.
 //! - Must not: go below the group of a unit, or take more than its share of a processor: a look at all groups is
-//!   followed by a rest of [`REST_FACTOR`] times what it took.
+//!   followed by a rest of `REST_FACTOR` times what it took.
 //! - Runs on a thread of its own.
 
 use std::collections::BTreeMap;
