@@ -70,7 +70,7 @@ pub fn mended_block(data: &[u8]) {
     block(&bytes);
 }
 
-/// The same as [`file`], with checksums of all that is found made right.
+/// The same as [`file()`], with checksums of all that is found made right.
 pub fn mended_file(data: &[u8]) {
     file(data);
     let mut bytes = data.to_vec();

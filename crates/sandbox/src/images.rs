@@ -3,7 +3,7 @@
 //! Owns: what settings say of images, and partition tables.
 //! Must not: open an image; who carries a plan out gives it the first bytes. They may be anybody's: everything in them
 //! is bounded, and what does not add up is refused.
-//! [`table`] reads partition tables, [`settings`] the words of settings.
+//! `table` reads partition tables, `settings` the words of settings.
 
 mod settings;
 mod table;
