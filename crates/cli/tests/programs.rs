@@ -7,14 +7,25 @@ use std::process::{Command, Output};
 /// An option that no program has.
 const UNKNOWN: &str = "--no-such-option";
 
-/// The programs of all packages.
+/// The programs of all packages, by the names that they are called by.
 fn installed() -> Vec<String> {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/files.txt");
     let table = std::fs::read_to_string(table).expect("it is there");
     let rows = table.lines().filter(|line| !line.starts_with('#'));
-    let rows = rows.map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let programs = rows.filter(|row| row.get(1) == Some(&"program"));
-    programs.map(|row| row[3].to_owned()).collect()
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
+    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let of = |kind: &str, at: usize| {
+        let rows = rows.iter().filter(move |row| row.get(1) == Some(&kind));
+        rows.map(|row| (last(row[at]), last(row[3]))).collect::<Vec<_>>()
+    };
+    // One program by several names has none of its own.
+    let names: Vec<String> = of("link", 2)
+        .into_iter()
+        .filter(|(_, program)| program == "warren-journal")
+        .map(|(name, _)| name)
+        .collect();
+    let programs = of("program", 3).into_iter().map(|(name, _)| name);
+    programs.filter(|name| name != "warren-journal").chain(names).collect()
 }
 
 /// Where cargo puts programs; those of other packages are built.
