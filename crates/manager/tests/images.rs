@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lab::{Machine, until};
+use warren_testkit::Dice;
 
 /// Settings of a service, what its shell looks at, and what it finds; it finds nothing if it is not started.
 struct Look {
@@ -250,26 +251,23 @@ fn nothing_is_left_of_images_whoever_is_killed() {
          for d in bin lib lib64; do ln -s usr/$d tree/$d; done; mke2fs -q -t ext4 -d tree root.raw 8M"
     );
     m.run(&["/bin/sh", "-c", &prepare]).expect("prepared");
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let kills = scope.spawn(|| {
-            let mut killed = 0;
-            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                m.all_helpers();
-                killed += usize::from(m.kill_helper());
-                if killed % 5 == 4 {
-                    m.kill_manager();
-                }
+    let mut dice = Dice(warren_testkit::seed());
+    let mut killed = 0;
+    for round in 0..12 {
+        std::thread::scope(|scope| {
+            let start = scope.spawn(|| m.job("start", "imaged.service"));
+            // Somewhere in what a start does; to look for helpers takes a moment itself.
+            (0..dice.roll(20)).for_each(|_| drop(m.helper_pids()));
+            killed += usize::from(m.kill_helper());
+            if round % 4 == 3 {
+                m.kill_manager();
             }
-            killed
+            start.join().expect("it ends");
         });
-        for _ in 0..10 {
-            m.job("start", "imaged.service");
-            m.job("stop", "imaged.service");
-        }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(kills.join().expect("it ends") > 0);
-    });
+        m.wait_until_it_listens();
+        m.job("stop", "imaged.service");
+    }
+    assert!(killed > 0, "no helper was found");
     m.wait_until_it_listens();
     until("it runs", || {
         (m.job("start", "imaged.service") == lab::Ended::Said("done".to_owned())).then_some(())
