@@ -81,7 +81,11 @@ impl Todo {
     pub fn and(mut self, other: Todo) -> Todo {
         self.stop.extend(other.stop);
         self.restart.extend(other.restart);
-        self.bounded = other.bounded;
+        for (app, (most, units)) in other.bounded {
+            let bound = self.bounded.entry(app).or_default();
+            bound.0 = most;
+            bound.1.extend(units);
+        }
         self.at_work.extend(other.at_work);
         self.changed.extend(other.changed);
         self.start.extend(other.start);
@@ -231,8 +235,8 @@ impl Manager {
     }
 
     /// Stops what is gone, restarts what changed, so many at a time, gives what changed and had failed another try, and
-    /// starts the targets that want what is new. `keep` writes down what is left, so that whoever goes on after a kill
-    /// restarts nothing twice.
+    /// starts the targets that want what is new. `keep` writes down what is left, so that an agent that goes on after
+    /// another was killed restarts nothing twice.
     ///
     /// # Errors
     /// The manager has gone away meanwhile: `todo` has what is left.
@@ -402,6 +406,17 @@ mod tests {
             rounds.push(next.len());
         }
         assert_eq!(rounds, [3, 2]);
+    }
+
+    /// The agent was killed, and the next one asks for the difference again without knowing the release's policy.
+    #[test]
+    fn bounds_of_restarts_that_are_left_stay() {
+        let unit = "shop-a.service".to_owned();
+        let left = Todo { restart: BTreeSet::from([unit.clone()]), ..Todo::default() };
+        let of_shop = (1, BTreeSet::from([unit.clone()]));
+        let left = Todo { bounded: BTreeMap::from([("shop".to_owned(), of_shop.clone())]), ..left };
+        let same = Todo { restart: BTreeSet::from([unit]), ..Todo::default() };
+        assert_eq!(left.and(same).bounded["shop"], of_shop);
     }
 
     #[test]
