@@ -8,6 +8,7 @@ use warren_hosts::host::{Host, Outcome};
 use warren_hosts::names::HostId;
 use warren_hosts::overview::{Cause, Standing, causes, standing};
 use warren_hosts::rollout::Rollout;
+use warren_sys::tell;
 
 use super::plans::copies_that_run_nowhere;
 use super::text::{clean, count_of, print};
@@ -133,7 +134,11 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
     let hosts = site.hosts()?;
     let all = causes(hosts.values(), app);
-    let mut copies = copies_that_run_nowhere(site)?;
+    // Rules with faults are no reason to keep the causes back.
+    let mut copies = copies_that_run_nowhere(site).unwrap_or_else(|why| {
+        tell!("whether copies run nowhere is not known: {why:#}");
+        BTreeMap::new()
+    });
     copies.retain(|name, _| app.is_none_or(|app| app == name));
     for (name, (missing, all)) in &copies {
         print(&match is_json {
