@@ -195,7 +195,7 @@ fn a_host_that_does_not_take_up_its_work_again_says_so() {
     assert!(words().ends_with("undrain "), "{}", words());
     driver.signal("TERM");
     // `/warren/v1/driver`: another one need not wait.
-    wait_until("nobody drives", || {
+    wait_until("the driver gives up its key", || {
         !site.ask("/v3/kv/range", r#"{"key":"L3dhcnJlbi92MS9kcml2ZXI="}"#).contains("kvs")
     });
 }

@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Connects, and waits for nobody: of a manager that has stopped the queue may be full.
+    /// Connects without waiting: the queue of a stopped manager may be full.
     pub fn connect_at_once(path: &Path) -> Result<Client, CallError> {
         let path = path.to_owned();
         let stream = BufReader::new(connect_now(&path)?);
@@ -327,7 +327,7 @@ mod tests {
         client.be_watchful();
         let patterns = Texts(vec!["x".repeat(8 << 20)]);
         let request = List { patterns, ..List::default() };
-        let error = client.call(&request).expect_err("nobody reads it");
+        let error = client.call(&request).expect_err("the manager reads nothing");
         assert_eq!(error.to_string(), "the manager does not respond");
         drop(listener);
         let _ = std::fs::remove_file(&path);

@@ -3,16 +3,19 @@
 //! The test holds the other end of the terminal and reads the screen as a terminal does. It asks for the manager's
 //! programs beside the command (`cargo build --workspace`); where they are missing, it says NOT RUN and why.
 
+mod real;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use real::lacks;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 use warren_sys::signal::{SIGINT, SIGKILL, SIGTERM, SIGWINCH};
@@ -71,7 +74,7 @@ impl Console {
     }
 
     fn text(&self) -> String {
-        self.screen.lock().expect("nobody fails with it").screen().contents()
+        self.screen.lock().expect("no thread panicked").screen().contents()
     }
 
     fn press(&self, keys: &str) {
@@ -87,7 +90,7 @@ impl Console {
 
     fn resize(&self, size: (u16, u16)) {
         let (columns, rows) = size;
-        let mut screen = self.screen.lock().expect("nobody fails with it");
+        let mut screen = self.screen.lock().expect("no thread panicked");
         screen.screen_mut().set_size(rows, columns);
         drop(screen);
         set_size(self.slave.as_ref().expect("it is there"), size);
@@ -116,7 +119,7 @@ impl Console {
             return;
         }
         let look = || {
-            let screen = self.screen.lock().expect("nobody fails with it");
+            let screen = self.screen.lock().expect("no thread panicked");
             (!screen.screen().alternate_screen() && !screen.screen().hide_cursor()).then_some(())
         };
         wait_for_or("the first screen, with a cursor", look, || self.text());
@@ -160,7 +163,7 @@ fn read(
         }
         if warren_sys::fdpass::wait_readable(master.as_fd(), moment).unwrap_or(false) {
             let Ok(count) = master.read(&mut bytes) else { return };
-            screen.lock().expect("nobody fails with it").process(&bytes[..count]);
+            screen.lock().expect("no thread panicked").process(&bytes[..count]);
         }
     }
 }
@@ -258,7 +261,7 @@ fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     console.leaves_the_terminal_as_it_was();
     let mut console = start(("NO_COLOR", "1"));
     console.shows("[3 Units]");
-    let screen = console.screen.lock().expect("nobody fails with it");
+    let screen = console.screen.lock().expect("no thread panicked");
     let colours = (0..24).flat_map(|row| (0..80).map(move |column| (row, column)));
     let is_plain = |(row, column)| {
         screen.screen().cell(row, column).is_none_or(|cell| cell.fgcolor() == vt100::Color::Default)
@@ -267,20 +270,6 @@ fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     drop(screen);
     console.press("q");
     console.leaves_the_terminal_as_it_was();
-}
-
-/// What this machine lacks for a real manager, if anything.
-fn lacks() -> Option<&'static str> {
-    let own = Path::new(env!("CARGO_BIN_EXE_warren"));
-    let beside = |name: &str| own.with_file_name(name).exists();
-    if !["warren-init", "warren-exec", "warrend"].into_iter().all(beside) {
-        return Some("the manager is not built (cargo build --workspace)");
-    }
-    let probe = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
-    match warren_sys::process::own_ids().0 == 0 && probe.is_ok_and(|p| p.status.success()) {
-        true => None,
-        false => Some("it needs root and the right to make namespaces"),
-    }
 }
 
 const UNITS: [(&str, &str); 6] = [
@@ -389,13 +378,13 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     let heard = said.clone();
     let reader = std::thread::spawn(move || {
         let lines = std::io::BufRead::lines(out).map_while(Result::ok);
-        lines.for_each(|line| heard.lock().expect("nobody fails with it").push(line));
+        lines.for_each(|line| heard.lock().expect("no thread panicked").push(line));
     });
     let says = |what: &str, is_it: &dyn Fn(&str) -> bool| {
         let look = || {
-            said.lock().expect("nobody fails with it").iter().any(|line| is_it(line)).then_some(())
+            said.lock().expect("no thread panicked").iter().any(|line| is_it(line)).then_some(())
         };
-        wait_for_or(what, look, || said.lock().expect("nobody fails with it").join("\n"));
+        wait_for_or(what, look, || said.lock().expect("no thread panicked").join("\n"));
     };
     says("how many have failed", &|line| line.contains(" 0 failed; "));
     ask(&["stop", "web@1.service"]);
@@ -407,5 +396,5 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     warren_sys::process::kill(lines.id() as i32, SIGINT).expect("it is there");
     lines.wait().expect("it ends");
     reader.join().expect("it ends");
-    assert!(!said.lock().expect("nobody fails with it").concat().contains(char::is_control));
+    assert!(!said.lock().expect("no thread panicked").concat().contains(char::is_control));
 }

@@ -3,9 +3,12 @@
 //! Needs warren-init, warren-exec and warrend beside the command (`cargo build --workspace`), and
 //! the right to make namespaces. Where one is missing, this says NOT RUN and why.
 
+mod real;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use real::lacks;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
@@ -19,20 +22,6 @@ fn command() -> Command {
 /// Says loudly, past the test runner's capture, that a test could not run.
 fn not_run(test: &str, why: &str) {
     warren_testkit::not_run_of(test, why);
-}
-
-/// What this machine lacks, if anything.
-fn lacks() -> Option<&'static str> {
-    let own = Path::new(env!("CARGO_BIN_EXE_warren"));
-    let beside = |name: &str| own.with_file_name(name).exists();
-    if !["warren-init", "warren-exec", "warrend"].into_iter().all(beside) {
-        return Some("the manager is not built (cargo build --workspace)");
-    }
-    let probe = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
-    match process::own_ids().0 == 0 && probe.is_ok_and(|p| p.status.success()) {
-        true => None,
-        false => Some("it needs root and the right to make namespaces"),
-    }
 }
 
 /// Cgroups and temporary directories that machines of this name left.
