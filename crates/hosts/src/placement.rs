@@ -120,9 +120,12 @@ pub fn moves(me: &HostId, seen: Seen<'_>, runs: &Copies, takes_new: bool) -> Mov
     {
         out.run.entry((*app).to_owned()).or_default().push(*slot);
     }
-    if takes_new {
-        out.claim
-            .extend(Free::new(apps, places, &holders).share(apps).remove(me).unwrap_or_default());
+    // Most often nothing is free: then nothing is shared out.
+    let taken = holders.keys().filter(|(app, slot)| is_wanted(app, *slot)).count();
+    let all: u64 = apps.iter().map(|app| u64::from(app.replicas)).sum();
+    if takes_new && (taken as u64) < all {
+        let mut shares = Free::new(apps, places, &holders).share(apps);
+        out.claim.extend(shares.remove(me).unwrap_or_default());
     }
     out
 }

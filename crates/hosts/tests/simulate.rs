@@ -13,7 +13,7 @@ use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
 use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, held, moves};
+use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, moves};
 use warren_hosts::policy::Policy;
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
 use warren_hosts::rollout::{AppLimit, AppUnits, Clock, Gate, Phase, Rollout};
@@ -104,6 +104,8 @@ struct World {
     bad: BTreeSet<Digest>,
     made: u64,
     apps: Vec<Replicated>,
+    /// The hosts of the registrations that were looked at last.
+    last_places: (OrdMap<HostId, Registration>, Arc<BTreeMap<HostId, Place>>),
     /// Who runs what.
     runs: BTreeMap<(String, u32), BTreeSet<usize>>,
     turns: usize,
@@ -174,6 +176,7 @@ impl World {
                 app("shop", (hosts * 9 / HOSTS) as u32, Some("rack")),
                 app("blog", (hosts * 3 / HOSTS) as u32, None),
             ],
+            last_places: (OrdMap::new(), Arc::default()),
             runs: BTreeMap::new(),
             turns: 0,
             wrong: Vec::new(),
@@ -316,12 +319,22 @@ impl World {
         }
     }
 
-    fn place(&mut self, n: usize, view: &State) {
-        let id = self.nodes[n].id.clone();
+    /// Hosts that a state of the store has: the same for all who see the same.
+    fn places(&mut self, view: &State) -> Arc<BTreeMap<HostId, Place>> {
         let place = |(id, r): (&HostId, &Registration)| {
             (id.clone(), Place { capacity: r.facts.capacity, labels: r.facts.labels.clone() })
         };
-        let places: BTreeMap<HostId, Place> = view.registrations.iter().map(place).collect();
+        let (of, places) = &mut self.last_places;
+        if !of.ptr_eq(&view.registrations) {
+            *of = view.registrations.clone();
+            *places = Arc::new(view.registrations.iter().map(place).collect());
+        }
+        places.clone()
+    }
+
+    fn place(&mut self, n: usize, view: &State) {
+        let id = self.nodes[n].id.clone();
+        let places = self.places(view);
         let mut runs = Copies::new();
         for (app, slot) in &self.nodes[n].runs {
             runs.entry(app.clone()).or_default().push(*slot);
@@ -335,9 +348,10 @@ impl World {
                 .flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s)))
                 .collect()
         };
-        let (new, held) = (pairs(moves.run), pairs(held(&id, &view.claims)));
         // `kept`: what runs stops only where another host holds it.
         let holders = placement::holders(&view.claims);
+        let is_held = |copy: &&(String, u32)| holders.get(&(&*copy.0, copy.1)) == Some(&&id);
+        let new = pairs(moves.run);
         for copy in self.nodes[n]
             .runs
             .difference(&new)
@@ -345,7 +359,7 @@ impl World {
         {
             self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody holds"));
         }
-        self.nodes[n].adopted = new.difference(&held).cloned().collect();
+        self.nodes[n].adopted = new.iter().filter(|copy| !is_held(copy)).cloned().collect();
         let old = std::mem::replace(&mut self.nodes[n].runs, new.clone());
         for copy in old.difference(&new) {
             self.runs.entry(copy.clone()).or_default().remove(&n);
@@ -671,7 +685,8 @@ impl World {
                 self.check(n);
             }
             1 => self.release_sometimes(with_trouble),
-            2..=5 => {
+            // In one turn of all hosts a driver has some, however many hosts there are.
+            2..=5 if self.dice.roll(self.nodes.len().div_ceil(HOSTS) as u64) == 0 => {
                 let n = self.dice.roll(DRIVERS as u64) as usize;
                 self.drive(n);
             }
