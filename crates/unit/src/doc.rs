@@ -81,8 +81,8 @@ fn section(out: &mut String, group: Group, tested_by: &dyn Fn(&str) -> String) {
     line(out, format_args!("\n## {group:?}: {}\n", group.manual()));
     let has_phases = group == Group::Exec;
     let (title, rule) = if has_phases { (" phase |", "--|") } else { ("", "") };
-    line(out, format_args!("| setting | value | more than one | status |{title} tested by |"));
-    line(out, format_args!("|--|--|--|--|{rule}--|"));
+    line(out, format_args!("| setting | meaning | value | more than one | status |{title} tested by |"));
+    line(out, format_args!("|--|--|--|--|--|{rule}--|"));
     for s in rows {
         let (value, list, tests) = (kind(s.kind), list(s.list), tested_by(s.name));
         let phase = match phases::phase(s.name) {
@@ -90,8 +90,12 @@ fn section(out: &mut String, group: Group, tested_by: &dyn Fn(&str) -> String) {
             None if has_phases => " |".to_owned(),
             _ => String::new(),
         };
-        let status = s.status.as_str();
-        line(out, format_args!("| `{}=` | {value} | {list} | {status} |{phase} {tests} |", s.name));
+        let (status, meaning) = (s.status.as_str(), s.meaning().unwrap_or_default());
+        let name = s.name;
+        line(
+            out,
+            format_args!("| `{name}=` | {meaning} | {value} | {list} | {status} |{phase} {tests} |"),
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 //! sections and list rules are those of the manual page that [`Group::manual`] names.
 
 mod index;
+mod meaning;
 mod table;
 
 pub use table::{ALIASES, SETTINGS};
@@ -157,6 +158,12 @@ impl Section {
             Section::Manager => Group::Manager.bit(),
             Section::Type(UnitType::Target | UnitType::Device) => 0,
         }
+    }
+
+    /// The settings that it can have, in the order of the table.
+    pub fn settings(self) -> impl Iterator<Item = &'static Setting> {
+        let groups = self.groups();
+        SETTINGS.iter().filter(move |row| row.group.bit() & groups != 0)
     }
 
     /// The setting with this name in this section; aliases lead to what they stand for.
