@@ -122,6 +122,10 @@ pub enum Command {
     ResetFailed(MaybeUnits),
     /// Check unit files; needs no running manager
     Verify(VerifyArgs),
+    /// Run a language server (LSP) for unit files on standard input and output
+    Lsp,
+    /// Write a unit file for a command: run it once and allow what it turned out to need
+    New(NewArgs),
     /// Check, plan and apply rules that generate units
     Fleet {
         /// Command to run
@@ -515,6 +519,35 @@ pub struct VerifyArgs {
     /// Search this directory instead of the unit search path
     #[arg(long, value_name = "DIR")]
     pub units_in: Vec<PathBuf>,
+}
+
+/// Arguments of new.
+#[derive(Args, Debug)]
+pub struct NewArgs {
+    /// Name of the unit
+    #[arg(value_name = "UNIT")]
+    pub name: String,
+    /// Run the command for this many seconds, then stop it
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub run_for: u64,
+    /// Do not run the command; the unit then has no sandbox
+    #[arg(long, conflicts_with = "run_for")]
+    pub no_run: bool,
+    /// Run the command as this user, with its primary group; the unit gets User=
+    #[arg(long, value_name = "USER")]
+    pub run_as: Option<String>,
+    /// Run the command in this directory; the unit gets WorkingDirectory=
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Description of the unit; default: its name
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// Write to this file, which must not exist; default: standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The command, with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Arguments of run.

@@ -14,6 +14,7 @@ macro_rules! complain {
 }
 
 pub mod args;
+mod author;
 pub mod chart;
 pub mod client;
 mod complete;
@@ -27,6 +28,7 @@ mod host;
 mod leaving;
 mod live;
 mod logs;
+mod lsp;
 pub mod machine;
 mod manual;
 mod names;

@@ -74,6 +74,8 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::NestInner(args) => crate::nest::inner::run(&args, global.user),
         Command::Tour(args) => crate::tour::run(&args),
         Command::Verify(args) => crate::verify::run(&args, &global),
+        Command::New(args) => crate::author::new::run(&args, &global),
+        Command::Lsp => crate::author::run(global.user),
         Command::Chart(args) => crate::chart::run(&args, global.json, || {
             let mut client = Client::connect(&control_socket(&global)?).map_err(with_hint)?;
             client.be_watchful();

@@ -3,6 +3,7 @@
 //! A name is looked up in the search directories with its drop-ins; a path is one file, with the
 //! drop-in directories beside it, or a drop-in with its unit. Nothing is started and no state is read.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Verifier {
     paths: Vec<PathBuf>,
     context: Context,
     defaults: Defaults,
+    /// Texts that are looked at in the place of files.
+    open: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 /// What was found about one unit.
@@ -74,12 +77,26 @@ impl Verifier {
                 paths: directories.to_vec(),
                 context,
                 defaults: Defaults::default(),
+                open: BTreeMap::new(),
             };
         }
         let environment = warren_unit_files::search_environment(None);
         let paths = warren_unit_files::search_directories(scope, &environment, own_units());
         let (defaults, _) = warren_unit_files::manager_defaults(&context);
-        Verifier { paths, context, defaults }
+        Verifier { paths, context, defaults, open: BTreeMap::new() }
+    }
+
+    /// Where units are searched, the strongest first.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// From now on a file has this text, whatever is on the disk; without one, what is there.
+    pub fn overlay(&mut self, path: PathBuf, text: Option<&str>) {
+        match text {
+            Some(text) => self.open.insert(path, text.as_bytes().to_vec()),
+            None => self.open.remove(&path),
+        };
     }
 
     /// Checks a unit, or a file when the argument has a slash in it. The error is a sentence.
@@ -96,16 +113,16 @@ impl Verifier {
         }
         let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let name = parse_name(file_name)?;
-        let bytes = read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let bytes = self.read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let beside = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(self.check(&name, Some((path.to_path_buf(), bytes)), dropins(&name, &[beside])))
+        Ok(self.check(&name, Some((path.to_path_buf(), bytes)), self.dropins(&name, &[beside])))
     }
 
     /// A drop-in is checked with the rest of its unit, whose file is beside the drop-in's directory or in the
     /// search directories. Where there is none, as of `foo-.service.d` and `service.d`, it is checked alone.
     fn dropin(&self, path: &Path) -> Result<Verdict, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-        let bytes = read(path).map_err(failed)?;
+        let bytes = self.read(path).map_err(failed)?;
         let path = with_parent(path).map_err(failed)?;
         let parent = path.parent().unwrap_or(&path);
         let kind = parent.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
@@ -115,8 +132,8 @@ impl Verifier {
         let beside = parent.parent().map(Path::to_path_buf).unwrap_or_default();
         let others = self.paths.iter().filter(|path| **path != beside).cloned();
         let directories: Vec<PathBuf> = std::iter::once(beside.clone()).chain(others).collect();
-        if let Some(fragment) = fragment(&name, &directories).transpose()? {
-            return Ok(self.check(&name, Some(fragment), dropins(&name, &directories)));
+        if let Some(fragment) = self.fragment(&name, &directories).transpose()? {
+            return Ok(self.check(&name, Some(fragment), self.dropins(&name, &directories)));
         }
         let own: Arc<str> = path.to_string_lossy().into();
         let mut verdict = self.check(&name, None, vec![(path, bytes)]);
@@ -126,20 +143,21 @@ impl Verifier {
 
     fn unit(&self, name: &str) -> Result<Verdict, String> {
         let name = parse_name(name)?;
-        let fragment = fragment(&name, &self.paths).transpose()?;
-        Ok(self.check(&name, fragment, dropins(&name, &self.paths)))
+        let fragment = self.fragment(&name, &self.paths).transpose()?;
+        Ok(self.check(&name, fragment, self.dropins(&name, &self.paths)))
     }
 
     /// What the files of a unit say of the environment of its processes.
     pub fn environment(&self, name: &str) -> Result<ExecConfig, String> {
         let name = parse_name(name)?;
-        let texts = fragment(&name, &self.paths).transpose()?;
+        let texts = self.fragment(&name, &self.paths).transpose()?;
         let parsed = |(path, bytes): &Text| {
             let path: Arc<str> = path.to_string_lossy().into();
             Arc::new(parse(path, bytes, name.unit_type()).0)
         };
         let fragment = texts.as_ref().map(parsed);
-        let dropins: Vec<Arc<UnitFile>> = dropins(&name, &self.paths).iter().map(parsed).collect();
+        let dropins: Vec<Arc<UnitFile>> =
+            self.dropins(&name, &self.paths).iter().map(parsed).collect();
         let sources =
             Sources { fragment: fragment.as_ref(), dropins: &dropins, ..Sources::default() };
         let compiler = Compiler {
@@ -153,6 +171,74 @@ impl Verifier {
             UnitType::Socket => Ok(*compiler.socket().0.exec),
             _ => Err(format!("{name} is not a service")),
         }
+    }
+
+    /// A regular file's bytes, or one more than the parser takes, so that it says that there are more: a fifo or
+    /// a device is not waited for.
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        if let Some(text) = self.open.get(path) {
+            return Ok(text.clone());
+        }
+        if is_null(path) {
+            return Ok(Vec::new());
+        }
+        if !fs::metadata(path)?.is_file() {
+            return Err(std::io::Error::other("not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The strongest file of this name, else of its template.
+    fn fragment(&self, name: &UnitName, directories: &[PathBuf]) -> Option<Result<Text, String>> {
+        let names = [Some(name.clone()), name.template()];
+        let candidates = names
+            .iter()
+            .flatten()
+            .flat_map(|n| directories.iter().map(move |p| p.join(n.as_str())));
+        let mut there: Vec<PathBuf> = candidates
+            .filter(|p| self.open.contains_key(p) || p.symlink_metadata().is_ok())
+            .collect();
+        // What is no file hides none.
+        let is_file =
+            |path: &PathBuf| self.open.contains_key(path) || path.is_symlink() || path.is_file();
+        let first = there.iter().position(is_file).unwrap_or(0);
+        let path = (!there.is_empty()).then(|| there.swap_remove(first))?;
+        Some(
+            self.read(&path)
+                .map_err(|e| format!("{}: {e}", path.display()))
+                .map(|bytes| (path, bytes)),
+        )
+    }
+
+    /// The drop-ins that apply, in order. One that cannot be read is left out: the manager does so
+    /// too, and says why.
+    fn dropins(&self, name: &UnitName, directories: &[PathBuf]) -> Vec<Text> {
+        let kinds = dropin_directories(name);
+        let mut found = Vec::new();
+        for (path_rank, directory) in directories.iter().enumerate() {
+            for (name_rank, kind) in kinds.iter().enumerate() {
+                let entries = fs::read_dir(directory.join(kind)).into_iter().flatten().flatten();
+                for path in entries.map(|e| e.path()) {
+                    let Some(file_name) = path.file_name().and_then(|n| n.to_str()) else {
+                        continue;
+                    };
+                    let file_name = file_name.to_owned();
+                    let Ok(bytes) = self.read(&path) else { continue };
+                    found.push(Dropin {
+                        alias_rank: 0,
+                        name_rank,
+                        of_type: name_rank + 1 == kinds.len(),
+                        path_rank,
+                        file_name,
+                        masks: bytes.is_empty(),
+                        item: (path, bytes),
+                    });
+                }
+            }
+        }
+        select_dropins(found)
     }
 
     /// A template is checked as an instance of it would be.
@@ -265,35 +351,8 @@ fn parse_name(text: &str) -> Result<UnitName, String> {
     UnitName::parse(&name).map_err(|e| format!("{name}: {e}"))
 }
 
-/// A regular file's bytes, or one more than the parser takes, so that it says that there are more: a fifo or
-/// a device is not waited for.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    if is_null(path) {
-        return Ok(Vec::new());
-    }
-    if !fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 fn is_null(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|p| p == Path::new("/dev/null"))
-}
-
-/// The strongest file of this name, else of its template.
-fn fragment(name: &UnitName, directories: &[PathBuf]) -> Option<Result<Text, String>> {
-    let names = [Some(name.clone()), name.template()];
-    let candidates =
-        names.iter().flatten().flat_map(|n| directories.iter().map(move |p| p.join(n.as_str())));
-    let mut there: Vec<PathBuf> = candidates.filter(|p| p.symlink_metadata().is_ok()).collect();
-    // What is no file hides none.
-    let is_file = |path: &PathBuf| path.is_symlink() || path.is_file();
-    let first = there.iter().position(is_file).unwrap_or(0);
-    let path = (!there.is_empty()).then(|| there.swap_remove(first))?;
-    Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
 }
 
 /// The same path, with a name for the directory that the file is in, which `./a.conf` has not.
@@ -313,31 +372,4 @@ fn owner_of(kind: &str) -> Option<UnitName> {
     let is_prefix = stem.is_empty() || stem.ends_with('-') && stem != "-";
     let rest = if is_prefix { TEST_NAME } else { "" };
     UnitName::parse(&format!("{stem}{rest}{at}.{suffix}")).ok()
-}
-
-/// The drop-ins that apply, in order. One that cannot be read is left out: the manager does so
-/// too, and says why.
-fn dropins(name: &UnitName, directories: &[PathBuf]) -> Vec<Text> {
-    let kinds = dropin_directories(name);
-    let mut found = Vec::new();
-    for (path_rank, directory) in directories.iter().enumerate() {
-        for (name_rank, kind) in kinds.iter().enumerate() {
-            let entries = fs::read_dir(directory.join(kind)).into_iter().flatten().flatten();
-            for path in entries.map(|e| e.path()) {
-                let Some(file_name) = path.file_name().and_then(|n| n.to_str()) else { continue };
-                let file_name = file_name.to_owned();
-                let Ok(bytes) = read(&path) else { continue };
-                found.push(Dropin {
-                    alias_rank: 0,
-                    name_rank,
-                    of_type: name_rank + 1 == kinds.len(),
-                    path_rank,
-                    file_name,
-                    masks: bytes.is_empty(),
-                    item: (path, bytes),
-                });
-            }
-        }
-    }
-    select_dropins(found)
 }

@@ -1,10 +1,10 @@
 //! `warren fleet lsp` as an editor uses it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+mod editor;
 
 use serde_json::{Value, json};
-use warren_testkit::Scratch;
+
+use editor::Editor;
 
 const RULES: &str = "\
 template Service \"base\" {
@@ -19,117 +19,14 @@ apply Service \"web\" to Container {
 object Container \"own\" { vars.web = 1 }
 ";
 
-/// A server over a directory of rules, and the editor's end of it.
-struct Editor {
-    server: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    directory: Scratch,
-    next: u64,
-}
-
-impl Editor {
-    fn start(test: &str) -> Editor {
-        // A path with a space.
-        let directory = Scratch::new(&format!("lsp {test}"));
-        std::fs::write(directory.join("a.conf"), RULES).expect("written");
-        let mut server = Command::new(env!("CARGO_BIN_EXE_warren"))
-            .args(["fleet", "lsp"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let input = server.stdin.take().expect("piped");
-        let output = BufReader::new(server.stdout.take().expect("piped"));
-        let mut editor = Editor { server, input, output, directory, next: 1 };
-        let answer = editor.ask("initialize", json!({"capabilities": {}}));
-        assert_eq!(answer["capabilities"]["hoverProvider"], true, "{answer}");
-        editor.tell("initialized", json!({}));
-        editor
-    }
-
-    fn uri(&self, file: &str) -> String {
-        format!("file://{}/{file}", self.directory.display()).replace(' ', "%20")
-    }
-
-    fn send(&mut self, message: &Value) {
-        let text = message.to_string();
-        let message = format!("Content-Length: {}\r\n\r\n{text}", text.len());
-        self.input.write_all(message.as_bytes()).expect("the server reads");
-    }
-
-    fn tell(&mut self, method: &str, parameters: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": parameters}));
-    }
-
-    fn receive(&mut self) -> Value {
-        let (mut line, mut length) = (String::new(), 0);
-        while self.output.read_line(&mut line).expect("it answers") > 2 {
-            let number = line.trim_end().strip_prefix("Content-Length: ").expect("a length");
-            length = number.parse().expect("a number");
-            line.clear();
-        }
-        let mut bytes = vec![0; length];
-        self.output.read_exact(&mut bytes).expect("it answers");
-        serde_json::from_slice(&bytes).expect("it is JSON")
-    }
-
-    fn ask(&mut self, method: &str, parameters: Value) -> Value {
-        let id = self.next;
-        self.next += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters}));
-        let answer = self.receive();
-        assert_eq!(answer["id"], id, "{answer}");
-        if answer["result"].is_null() { answer["error"].clone() } else { answer["result"].clone() }
-    }
-
-    /// Opens a text; the diagnostics of each file: `a.conf 3:5 message`.
-    fn open(&mut self, file: &str, text: &str, files: usize) -> Vec<String> {
-        let uri = self.uri(file);
-        let document = json!({"uri": uri, "languageId": "warren", "version": 1, "text": text});
-        self.tell("textDocument/didOpen", json!({"textDocument": document}));
-        self.diagnostics(files)
-    }
-
-    fn diagnostics(&mut self, files: usize) -> Vec<String> {
-        let mut out = Vec::new();
-        for _ in 0..files {
-            let told = self.receive();
-            assert_eq!(told["method"], "textDocument/publishDiagnostics", "{told}");
-            let uri = told["params"]["uri"].as_str().unwrap_or_default();
-            let file = uri.rsplit('/').next().unwrap_or_default();
-            for fault in told["params"]["diagnostics"].as_array().expect("a list") {
-                let start = &fault["range"]["start"];
-                let message = fault["message"].as_str().unwrap_or_default();
-                let message = message.lines().next().unwrap_or_default();
-                out.push(format!("{file} {}:{} {message}", start["line"], start["character"]));
-            }
-        }
-        out
-    }
-
-    /// Asks about the place where a part of the rules begins.
-    fn about(&mut self, method: &str, text: &str, part: &str) -> Value {
-        let at = text.find(part).expect("it is there");
-        let line = text[..at].matches('\n').count();
-        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-        let character = text[start..at].encode_utf16().count();
-        let document = json!({"uri": self.uri("a.conf")});
-        let position = json!({"line": line, "character": character});
-        self.ask(method, json!({"textDocument": document, "position": position}))
-    }
-}
-
-impl Drop for Editor {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
+/// A server over a directory with [`RULES`].
+fn start(test: &str) -> Editor {
+    Editor::start(test, &["fleet", "lsp"], &[("a.conf", RULES)])
 }
 
 #[test]
 fn faults_are_told_where_they_are() {
-    let mut editor = Editor::start("faults");
+    let mut editor = start("faults");
     assert_eq!(editor.open("a.conf", RULES, 1), [""; 0]);
     // What is open counts, not what is on the disk; another file's fault is told for that file.
     let containers = "object Container \"c\" { vars.web = Nowhere }\n";
@@ -161,7 +58,7 @@ fn faults_are_told_where_they_are() {
 
 #[test]
 fn what_stands_beside_a_fault_of_syntax_is_checked_too() {
-    let mut editor = Editor::start("beside");
+    let mut editor = start("beside");
     assert_eq!(editor.open("a.conf", RULES, 1), [""; 0]);
     std::fs::write(editor.directory.join("b.conf"), "object Container \"d\" { vars.web = Nope }\n")
         .expect("written");
@@ -178,29 +75,29 @@ fn what_stands_beside_a_fault_of_syntax_is_checked_too() {
 
 #[test]
 fn questions_are_answered() {
-    let mut editor = Editor::start("questions");
+    let mut editor = start("questions");
     editor.open("a.conf", RULES, 1);
-    let hover = editor.about("textDocument/hover", RULES, "ExecStart");
+    let hover = editor.about("textDocument/hover", "a.conf", RULES, "ExecStart");
     let text = hover["contents"]["value"].as_str().unwrap_or_default();
     assert!(text.starts_with("`ExecStart=` command lines") && text.contains("acted on"), "{text}");
-    let hover = editor.about("textDocument/hover", RULES, "base\"\n  Exec");
+    let hover = editor.about("textDocument/hover", "a.conf", RULES, "base\"\n  Exec");
     let text = hover["contents"]["value"].as_str().unwrap_or_default();
     assert!(text.contains("`template Service \"base\"`") && text.contains("a.conf:1:1"), "{text}");
-    assert_eq!(editor.about("textDocument/hover", RULES, "= 3"), Value::Null);
+    assert_eq!(editor.about("textDocument/hover", "a.conf", RULES, "= 3"), Value::Null);
 
-    let found = editor.about("textDocument/definition", RULES, "base\"\n  Exec");
+    let found = editor.about("textDocument/definition", "a.conf", RULES, "base\"\n  Exec");
     assert_eq!(found[0]["range"]["start"], json!({"line": 0, "character": 0}), "{found}");
     assert_eq!(found[0]["uri"], editor.uri("a.conf"));
     // Behind a letter of two bytes.
-    let found = editor.about("textDocument/definition", RULES, "Limit\n  assign");
+    let found = editor.about("textDocument/definition", "a.conf", RULES, "Limit\n  assign");
     assert_eq!(found[0]["range"]["start"], json!({"line": 3, "character": 0}), "{found}");
 
-    let items = editor.about("textDocument/completion", RULES, "assign");
+    let items = editor.about("textDocument/completion", "a.conf", RULES, "assign");
     let labels: Vec<&str> =
         items.as_array().expect("a list").iter().filter_map(|i| i["label"].as_str()).collect();
     assert!(labels.contains(&"MemoryMax") && labels.contains(&"drop_in_of"), "{labels:?}");
     assert!(!labels.contains(&"ListenStream") && !labels.contains(&"type"), "{labels:?}");
-    let items = editor.about("textDocument/completion", RULES, "base\"\n  Exec");
+    let items = editor.about("textDocument/completion", "a.conf", RULES, "base\"\n  Exec");
     assert_eq!(items, json!([{"label": "base", "kind": 7}]));
 }
 
@@ -213,14 +110,14 @@ fn labels(editor: &mut Editor, text: &str) -> Vec<String> {
         json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": text}]});
     editor.tell("textDocument/didChange", change);
     editor.diagnostics(1);
-    let items = editor.about("textDocument/completion", &text, &text[at..]);
+    let items = editor.about("textDocument/completion", "a.conf", &text, &text[at..]);
     let items = items.as_array().cloned().unwrap_or_default();
     items.iter().filter_map(|item| item["label"].as_str().map(str::to_owned)).collect()
 }
 
 #[test]
 fn what_completes_belongs_to_its_place() {
-    let mut editor = Editor::start("completion");
+    let mut editor = start("completion");
     editor.open("a.conf", RULES, 1);
     let mut check = |text: &str, there: &[&str], not: &[&str]| {
         let found = labels(&mut editor, &format!("{text}\nconst End = 1\n"));
@@ -260,7 +157,7 @@ fn what_completes_belongs_to_its_place() {
 
 #[test]
 fn words_are_found_and_renamed_in_all_rules() {
-    let mut editor = Editor::start("rename");
+    let mut editor = start("rename");
     std::fs::write(editor.directory.join("b.conf"), "object Slice \"x\" { TasksMax = Limit }\n")
         .expect("written");
     editor.open("a.conf", RULES, 1);
@@ -278,7 +175,7 @@ fn words_are_found_and_renamed_in_all_rules() {
         };
         all.iter().map(one).collect()
     };
-    let found = editor.about("textDocument/references", RULES, "Limit");
+    let found = editor.about("textDocument/references", "a.conf", RULES, "Limit");
     assert_eq!(lines(&found), ["a.conf 3", "a.conf 6", "b.conf 0"], "{found}");
     let rename = |editor: &mut Editor, part: &str, new: &str| {
         let at = RULES.find(part).expect("it is there");
@@ -325,7 +222,7 @@ fn words_are_found_and_renamed_in_all_rules() {
 
 #[test]
 fn a_misspelt_name_is_put_right() {
-    let mut editor = Editor::start("meant");
+    let mut editor = start("meant");
     let text = "object Service \"ä\" { ExecStrat = \"/bin/x\" }\n";
     let uri = editor.uri("a.conf");
     let document = json!({"uri": uri, "languageId": "warren", "version": 1, "text": text});
@@ -353,7 +250,7 @@ fn a_misspelt_name_is_put_right() {
 
 #[test]
 fn texts_are_laid_out_and_rubbish_is_borne() {
-    let mut editor = Editor::start("layout");
+    let mut editor = start("layout");
     let untidy = "const  A=1 // kept\n";
     editor.open("a.conf", untidy, 1);
     let document = json!({"textDocument": {"uri": editor.uri("a.conf")}});

@@ -42,6 +42,7 @@ pub mod notify;
 pub mod pam;
 pub mod passwd;
 pub mod process;
+pub mod ptrace;
 pub mod random;
 pub mod reboot;
 pub mod removal;

@@ -81,7 +81,10 @@ fn section(out: &mut String, group: Group, tested_by: &dyn Fn(&str) -> String) {
     line(out, format_args!("\n## {group:?}: {}\n", group.manual()));
     let has_phases = group == Group::Exec;
     let (title, rule) = if has_phases { (" phase |", "--|") } else { ("", "") };
-    line(out, format_args!("| setting | meaning | value | more than one | status |{title} tested by |"));
+    line(
+        out,
+        format_args!("| setting | meaning | value | more than one | status |{title} tested by |"),
+    );
     line(out, format_args!("|--|--|--|--|--|{rule}--|"));
     for s in rows {
         let (value, list, tests) = (kind(s.kind), list(s.list), tested_by(s.name));
@@ -94,7 +97,9 @@ fn section(out: &mut String, group: Group, tested_by: &dyn Fn(&str) -> String) {
         let name = s.name;
         line(
             out,
-            format_args!("| `{name}=` | {meaning} | {value} | {list} | {status} |{phase} {tests} |"),
+            format_args!(
+                "| `{name}=` | {meaning} | {value} | {list} | {status} |{phase} {tests} |"
+            ),
         );
     }
 }

@@ -25,7 +25,7 @@ pub use log::{by_name, log_level, log_target};
 pub use output::output;
 pub use paths::path;
 pub use timer::{calendar, timer_event};
-pub use words::{Words, plain_words, split, unescape_c};
+pub use words::{Words, plain_words, quoted, split, unescape_c};
 
 use std::time::Duration;
 

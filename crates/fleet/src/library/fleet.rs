@@ -90,14 +90,14 @@ pub fn unit_text(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 /// `unit_word(x)`: one word of a setting that takes several, as `Environment=`
 /// (systemd.syntax(7), "Quoting").
 pub fn unit_word(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let word = quoted(&plain(run, call)?);
+    let word = warren_unit::value::quoted(&plain(run, call)?);
     Ok(run.heap.string(word.as_bytes()))
 }
 
 /// `unit_argument(x)`: one argument of a command line (systemd.service(5), "Command lines"): a word
 /// in which `$` names no variable.
 pub fn unit_argument(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let word = quoted(&plain(run, call)?.replace('$', "$$"));
+    let word = warren_unit::value::quoted(&plain(run, call)?.replace('$', "$$"));
     Ok(run.heap.string(word.as_bytes()))
 }
 
@@ -114,70 +114,5 @@ fn plain(run: &Interpreter<'_>, call: &Call<'_>) -> Result<String, crate::eval::
     match text.contains('\0') {
         true => Err(call.fail("a unit file cannot contain a NUL byte")),
         false => Ok(text),
-    }
-}
-
-/// A word in double quotes, unless it needs none.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/=@+$".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '%' => out.push_str("%%"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a unit file makes of a quoted word.
-    fn read(word: &str) -> Vec<String> {
-        let words = warren_unit::value::split(word);
-        let words = words.map(|word| word.expect("it is well quoted").1);
-        words.map(|word| word.replace("%%", "%")).collect()
-    }
-
-    #[test]
-    fn a_quoted_word_is_read_as_it_was() {
-        for text in [
-            "plain",
-            "",
-            "P=p%nq",
-            "a b",
-            "\"",
-            "it's",
-            "a\\b",
-            "\\",
-            "%",
-            "%%",
-            "tab\tline\nend\r",
-            "\u{7}bell",
-            "ö ß",
-            "#no",
-            ";",
-            "a;b",
-            "$HOME",
-            "=x",
-            "'",
-            "{a,b}",
-            "x y \"z\" \\",
-        ] {
-            assert_eq!(read(&quoted(text)), [text], "{text:?} as {}", quoted(text));
-        }
-        assert_eq!(quoted("plain-1.2:/x=y"), "plain-1.2:/x=y");
     }
 }

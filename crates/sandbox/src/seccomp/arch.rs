@@ -88,6 +88,18 @@ impl Arch {
         }
     }
 
+    /// The name of a system call; `None` where this architecture has none of that number.
+    pub fn name(self, number: u64) -> Option<&'static str> {
+        let number = usize::try_from(number).ok()?;
+        match self {
+            Arch::X86_64 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),
+            Arch::X86 => syscalls::x86::Sysno::new(number).map(|call| call.name()),
+            Arch::Arm64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()),
+            Arch::Arm => syscalls::arm::Sysno::new(number).map(|call| call.name()),
+            Arch::X32 => None,
+        }
+    }
+
     /// The number of a system call; `None` where this architecture has none of that name. Those of `X32` are not
     /// known: no filter lets them through.
     pub fn number(self, name: &str) -> Option<u32> {

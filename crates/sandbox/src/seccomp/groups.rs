@@ -18,6 +18,11 @@ static GROUPS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
     groups
 });
 
+/// The names of all groups.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    GROUPS.keys().copied()
+}
+
 /// The system calls of a group, with those of the groups in it; `None` if there is no such group.
 pub fn members(group: &str) -> Option<BTreeSet<&'static str>> {
     GROUPS.get(group)?;

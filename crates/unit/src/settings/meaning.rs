@@ -53,7 +53,10 @@ mod tests {
         let used: Vec<Cow<'_, str>> = SETTINGS.iter().filter_map(Setting::meaning).collect();
         let lines = MEANINGS.lines().filter(|line| !line.starts_with('#'));
         for (name, text) in lines.filter_map(|line| line.split_once(": ")) {
-            assert!(used.iter().any(|used| used.starts_with(text)), "no setting has {name}: {text}");
+            assert!(
+                used.iter().any(|used| used.starts_with(text)),
+                "no setting has {name}: {text}"
+            );
         }
     }
 

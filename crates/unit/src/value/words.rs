@@ -137,6 +137,30 @@ fn digits(text: &str, from: usize, count: usize, radix: u32, out: &mut Vec<u8>) 
     from + count
 }
 
+/// A text as one word of a setting, in double quotes unless it needs none; specifiers are none
+/// (systemd.syntax(7), "Quoting").
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/=@+$".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '%' => out.push_str("%%"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Replaces C escapes in a text that is not split into words. `None` if that gives no UTF-8.
 pub fn unescape_c(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
@@ -175,5 +199,42 @@ mod tests {
         check("x \"a b", "! 2 a quote is not closed: \"a b");
         check(r"\xff", "! 0 the escapes do not make valid UTF-8");
         check(r"\xé1 \u12", r"\xé1|\u12");
+    }
+
+    /// What a unit file makes of a quoted word.
+    fn read(word: &str) -> Vec<String> {
+        let words = split(word);
+        let words = words.map(|word| word.expect("it is well quoted").1);
+        words.map(|word| word.replace("%%", "%")).collect()
+    }
+
+    #[test]
+    fn a_quoted_word_is_read_as_it_was() {
+        for text in [
+            "plain",
+            "",
+            "P=p%nq",
+            "a b",
+            "\"",
+            "it's",
+            "a\\b",
+            "\\",
+            "%",
+            "%%",
+            "tab\tline\nend\r",
+            "\u{7}bell",
+            "ö ß",
+            "#no",
+            ";",
+            "a;b",
+            "$HOME",
+            "=x",
+            "'",
+            "{a,b}",
+            "x y \"z\" \\",
+        ] {
+            assert_eq!(read(&quoted(text)), [text], "{text:?} as {}", quoted(text));
+        }
+        assert_eq!(quoted("plain-1.2:/x=y"), "plain-1.2:/x=y");
     }
 }

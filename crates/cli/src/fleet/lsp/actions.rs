@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::documents::{Documents, offset};
+use super::documents::Documents;
+use crate::lsp::text::{offset, range};
 
 /// What a message says between these, if it does.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
@@ -21,21 +22,15 @@ pub(super) fn actions(documents: &Documents, parameters: &Value) -> Value {
 fn action(uri: &str, text: &str, fault: &Value) -> Option<Value> {
     let message = fault["message"].as_str()?;
     let meant = between(message, "did you mean `", "`?")?;
-    let range = &fault["range"];
-    let [start, end] = ["start", "end"].map(|end| offset(text, &range[end]) as usize);
+    let marked = &fault["range"];
+    let [start, end] = ["start", "end"].map(|end| offset(text, &marked[end]) as usize);
     let inside = text.get(start..end)?;
     // The misspelt name is what the message quotes and the text has.
     let mut quoted = message.split('\'').skip(1).step_by(2);
     let wrong = quoted.find(|word| !word.is_empty() && inside.contains(word))?;
     let from = start + inside.rfind(wrong)?;
-    let place = |at: usize| {
-        let before = text.get(..at).unwrap_or_default();
-        let line = before.matches('\n').count();
-        let column = before.rsplit('\n').next().unwrap_or_default().encode_utf16().count();
-        json!({"line": line, "character": column})
-    };
     let edit = json!({
-        "range": {"start": place(from), "end": place(from + wrong.len())}, "newText": meant,
+        "range": range(text, &(from..from + wrong.len())), "newText": meant,
     });
     Some(json!({
         "title": format!("Write `{meant}`"), "kind": "quickfix", "isPreferred": true,

@@ -6,7 +6,8 @@ use warren_fleet::types::{Kind, Type};
 use warren_fleet::{FileId, Severity, Source, assist, format, parse, schema};
 use warren_unit::settings::Id;
 
-use super::documents::{Documents, offset, position, uri_of};
+use super::documents::{Documents, position};
+use crate::lsp::text::{offset, uri_of};
 
 /// A document and the byte that a question is about.
 pub(super) fn place(documents: &Documents, parameters: &Value) -> Option<(String, Module, u32)> {
@@ -24,8 +25,9 @@ pub(super) fn type_called(name: &str) -> Option<Type> {
 fn setting_text(id: Id) -> Option<String> {
     let setting = id.setting();
     let value = warren_unit::doc::kind(setting.kind);
+    let meaning = setting.meaning().unwrap_or_default();
     Some(format!(
-        "`{}=` {value}\n\n{}; {}",
+        "`{}=` {value}\n\n{meaning}\n\n{}; {}",
         setting.name,
         setting.group.manual(),
         setting.status.as_str()
