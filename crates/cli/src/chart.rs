@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use warren_sys::progress::during;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::repeat::Repeats;
 use warren_trace::export::{chrome, html, show, svg, table};
@@ -17,7 +18,7 @@ use warren_trace::record::{self, Damage, Recording};
 use warren_trace::words::Subject;
 use warren_wire::control::{Call, Record, RecordUnderWay, Records, RecordsAnswer};
 
-use crate::args::ChartArgs;
+use crate::args::{ChartArgs, Global};
 use crate::client::Client;
 use crate::output::print_json;
 use crate::output::{clean_lines, print};
@@ -196,18 +197,23 @@ impl Form {
 /// Does what the command line says; `connect` is asked for the manager when it is needed.
 pub fn run(
     args: &ChartArgs,
-    as_json: bool,
+    global: &Global,
     connect: impl FnOnce() -> Result<Client>,
 ) -> Result<i32> {
     let mut manager = Manager::Unasked(Some(connect));
     if args.list {
-        list(&mut manager, as_json)?;
+        list(&mut manager, global.json)?;
         return Ok(0);
     }
-    let form = Form::of(args.output.as_deref(), as_json)?;
+    let form = Form::of(args.output.as_deref(), global.json)?;
     let chart = match args.repeat {
-        Some(count) => repeat(form, &Which::parse(&args.what)?, count.into(), &mut manager)?,
-        None => draw(form, args, &mut manager)?,
+        Some(count) => {
+            let which = Which::parse(&args.what)?;
+            during("Reading the recordings", global.quiet, || {
+                repeat(form, &which, count.into(), &mut manager)
+            })?
+        }
+        None => during("Drawing the chart", global.quiet, || draw(form, args, &mut manager))?,
     };
     match &args.output {
         Some(path) => std::fs::write(path, chart)

@@ -16,7 +16,9 @@ use warren_device::lvm::host;
 use warren_device::readers::Readers;
 use warren_device::report;
 use warren_device::scan::Scan;
+use warren_sys::progress::during;
 
+use crate::args::Global;
 use crate::output::print;
 
 /// Ends the report of the process that reads; a byte of what came of it follows. No name of a file has
@@ -36,19 +38,20 @@ const HELD: u8 = b'h';
 ///
 /// # Errors
 /// The other process cannot be started, or ended without an answer.
-pub fn scan(paths: &[String], json: bool) -> Result<i32> {
+pub fn scan(paths: &[String], global: &Global) -> Result<i32> {
     let mut reader = Command::new("/proc/self/exe");
     reader
         .arg0("warren")
         .args(["devices", "read-here"])
-        .args(json.then_some("--json"))
+        .args(global.json.then_some("--json"))
         .arg("--")
         .args(paths);
     reader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut reader = reader.spawn().context("starting the process that reads")?;
     let mut said = BufReader::new(reader.stdout.take().context("its output is a pipe")?);
     let (mut text, mut result) = (Vec::new(), [0]);
-    said.read_until(END, &mut text)?;
+    let what = format!("Reading {} devices and images", paths.len());
+    during(&what, global.quiet, || said.read_until(END, &mut text))?;
     if text.pop() != Some(END) || said.read(&mut result)? == 0 {
         bail!("the scanning process failed: {}", last_words(&mut reader));
     }

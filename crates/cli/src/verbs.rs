@@ -76,13 +76,13 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Verify(args) => crate::verify::run(&args, &global),
         Command::New(args) => crate::author::new::run(&args, &global),
         Command::Lsp => crate::author::run(global.user),
-        Command::Chart(args) => crate::chart::run(&args, global.json, || {
+        Command::Chart(args) => crate::chart::run(&args, &global, || {
             let mut client = Client::connect(&control_socket(&global)?).map_err(with_hint)?;
             client.be_watchful();
             Ok(client)
         }),
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::Scan { paths }) }) => {
-            crate::devices_scan::scan(&paths, global.json)
+            crate::devices_scan::scan(&paths, &global)
         }
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::ReadHere { paths }) }) => {
             crate::devices_scan::read_here(&paths, global.json)

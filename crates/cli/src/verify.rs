@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Error, Result, ensure};
+use warren_sys::progress::Progress;
 use warren_unit::compile::Compiler;
 use warren_unit::config::ExecConfig;
 use warren_unit::context::{Context, Defaults, Scope};
@@ -308,8 +309,13 @@ pub(crate) fn run(args: &VerifyArgs, global: &Global) -> Result<i32> {
     }
     let verifier = Verifier::new(global.user, &args.units_in);
     let mut status = 0;
-    for unit in &args.units {
+    let mut progress = Progress::begin(global.quiet);
+    for (at, unit) in args.units.iter().enumerate() {
+        progress.tell(|| format!("Checked {at} of {} units, at {unit}", args.units.len()));
         let verdict = verifier.verify(unit).map_err(Error::msg)?;
+        if !verdict.diagnostics.is_empty() || verdict.load == "not-found" {
+            progress.clear();
+        }
         for fault in &verdict.diagnostics {
             match global.json {
                 true => print_json(&told(fault)),

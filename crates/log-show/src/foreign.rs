@@ -11,7 +11,6 @@ use crate::args::Args;
 use crate::denied::Denied;
 use crate::failure::Failure;
 use crate::glob::fits;
-use crate::progress::Progress;
 use crate::report::put_verdict;
 use warren_log_store::entry::Id128;
 use warren_log_store::places;
@@ -20,6 +19,7 @@ use warren_log_store::query::union::Positions;
 use warren_log_store::store::names::FileName;
 use warren_log_store::systemd::SystemdFile;
 use warren_log_store::time;
+use warren_sys::progress::Progress;
 
 /// Where systemd keeps them, below the root and in a directory named by the machine's id.
 const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];

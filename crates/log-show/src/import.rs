@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::export::{Exported, LeftOut, Parser};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use warren_log_store::entry::{Fields, Id128};
 use warren_log_store::error::Error;
 use warren_log_store::files::Disk;
 use warren_log_store::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge_all, seal};
 use warren_log_store::store::{DEFAULT_CLASS, Setup, Store};
+use warren_sys::progress::Progress;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;

@@ -25,7 +25,6 @@ mod moved;
 mod paths;
 mod place;
 pub mod program;
-mod progress;
 mod proof;
 pub mod reading;
 pub mod report;

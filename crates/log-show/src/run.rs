@@ -9,7 +9,6 @@ use crate::args::Args;
 use crate::catalog::Catalog;
 use crate::failure::Failure;
 use crate::format::{Mode, Printer};
-use crate::progress::Shared;
 use crate::reading::{Also, Go, Reading, Sink};
 use crate::report::report;
 use crate::walk::{self, Walk};
@@ -17,6 +16,7 @@ use crate::{ask, boots, foreign, import, proof, select, stores};
 use warren_log_store::entry::{Entry, is_valid_name};
 use warren_log_store::query::{Pulse, Union};
 use warren_log_store::time;
+use warren_sys::progress::Shared;
 
 /// Output is written when so much of it has come together, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;

@@ -11,7 +11,6 @@ use crate::denied::Denied;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::format::print_bytes;
-use crate::progress::Progress;
 use crate::report::{put_verdict, report};
 use warren_log_store::error::Error;
 use warren_log_store::files::{Disk, Files};
@@ -23,6 +22,7 @@ use warren_log_store::store::age::Clock;
 use warren_log_store::store::names::Catalogue;
 use warren_log_store::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
 use warren_log_store::time;
+use warren_sys::progress::Progress;
 
 /// A directory and what is in it.
 pub struct Store {

@@ -5,7 +5,7 @@
 //! own, starts a thread or logs. Calls are repeated on `EINTR` and where the kernel wants a larger buffer.
 //! Some rooms are exceptions: [`passwd`] waits for another program, getent(1), for whom no file has; [`arguments`]
 //! and [`endings`] have threads, as what they read or close may never answer; [`terminal`] counts lines that nobody
-//! took.
+//! took; [`progress`] writes a line to a terminal while others work.
 //!
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
@@ -42,6 +42,7 @@ pub mod notify;
 pub mod pam;
 pub mod passwd;
 pub mod process;
+pub mod progress;
 pub mod ptrace;
 pub mod random;
 pub mod reboot;

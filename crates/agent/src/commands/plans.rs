@@ -12,6 +12,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::placement::{Claim, Copies, Place, Replicated, held, holders, settled};
 use warren_hosts::plan::{Change, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
+use warren_sys::progress::during;
 
 use super::find_revision;
 use super::text::{count_of, print};
@@ -101,7 +102,8 @@ pub(super) fn over_all_hosts(
     let check = RestartCheck::default();
     let is_needed = |unit: &str, before: &str, after: &str| check.is_needed(unit, before, after);
     let old = old.as_ref().map(|old| old as &dyn Rules);
-    let plan = compare(old, &new, &hosts, threads, &is_needed);
+    let what = format!("Comparing the units of {} hosts", hosts.len());
+    let plan = during(&what, false, || compare(old, &new, &hosts, threads, &is_needed));
     Ok((plan, hosts.len(), homeless))
 }
 

@@ -9,6 +9,7 @@ use warren_fleet::engine::Options;
 use warren_fleet::made::Product;
 use warren_fleet::session::{BOUNDS, Loaded, Session};
 use warren_fleet_files::{Files, Host, SYSTEM_DIRECTORY, rules_below, user_directory};
+use warren_sys::progress::during;
 
 use super::messages::tell;
 use crate::args::{Global, RulesArgs};
@@ -36,9 +37,22 @@ pub(super) fn load(args: &RulesArgs, global: &Global) -> Result<Loaded> {
     let mut files = Files::new(directory(args, global)?, false);
     let root = files.root();
     let options = options();
-    let mut log = |line: &str| complain!("{line}");
-    Ok(files
-        .read(&mut log, |reading| deep(|| Session::load(root, Box::new(reading), &options, LAYER))))
+    Ok(shown("Evaluating the rules", global, |log| {
+        files.read(log, |reading| deep(|| Session::load(root, Box::new(reading), &options, LAYER)))
+    }))
+}
+
+/// Does long work on rules; what it logs is printed when it is over.
+pub(super) fn shown<T>(
+    what: &str,
+    global: &Global,
+    work: impl FnOnce(&mut (dyn FnMut(&str) + Send)) -> T,
+) -> T {
+    let mut lines = Vec::new();
+    let mut log = |line: &str| lines.push(line.to_owned());
+    let out = during(what, global.quiet, || work(&mut log));
+    lines.iter().for_each(|line| complain!("{line}"));
+    out
 }
 
 pub(super) fn options() -> Options<'static> {

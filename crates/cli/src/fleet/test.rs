@@ -19,7 +19,7 @@ pub(super) fn run(args: &RulesArgs, global: &Global) -> Result<i32> {
     ensure!(!tests.is_empty(), "{}: no *.test file in it or below it", directory.display());
     let (mut held, mut failed) = (0, 0);
     for path in &tests {
-        let tested = load(&directory, path)?;
+        let tested = load(&directory, path, global)?;
         let wrong = report(path, &tested, global);
         (held, failed) = (held + tested.verdicts.len() - wrong, failed + wrong);
         // An error that is not expected fails the test, and so does a test that expects nothing.
@@ -35,16 +35,17 @@ pub(super) fn run(args: &RulesArgs, global: &Global) -> Result<i32> {
 }
 
 /// The rules of the directory, then the test.
-fn load(directory: &Path, test: &Path) -> Result<Tested> {
+fn load(directory: &Path, test: &Path, global: &Global) -> Result<Tested> {
     let below: PathBuf = test.strip_prefix(directory).unwrap_or(test).to_path_buf();
     let name = below.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     let text = format!("include \"*.conf\"\ninclude \"{name}\"\n");
     let root = Source::new(&directory.join("(all files)").to_string_lossy(), text.as_bytes());
     let mut files = Files::new(directory.to_path_buf(), false);
     let options = rules::options();
-    let mut log = |line: &str| complain!("{line}");
-    Ok(files.read(&mut log, |reading| {
-        rules::deep(|| test::run(root, Box::new(reading), &options, rules::LAYER))
+    Ok(rules::shown(&format!("Testing the rules by {name}"), global, |log| {
+        files.read(log, |reading| {
+            rules::deep(|| test::run(root, Box::new(reading), &options, rules::LAYER))
+        })
     }))
 }
 

@@ -13,7 +13,7 @@ use warren_fleet_files::Files;
 
 use super::super::rules;
 use super::installation;
-use crate::args::{IcingaArgs, IcingaVersion};
+use crate::args::{Global, IcingaArgs, IcingaVersion};
 
 /// A loaded configuration.
 pub(super) struct Configuration {
@@ -79,7 +79,7 @@ impl Sources {
 }
 
 impl Configuration {
-    pub(super) fn load(args: &IcingaArgs) -> Result<Configuration> {
+    pub(super) fn load(args: &IcingaArgs, global: &Global) -> Result<Configuration> {
         let version = match args.icinga {
             Some(IcingaVersion::V2_13) => Version::V2_13,
             Some(IcingaVersion::V2_16) => Version::V2_16,
@@ -107,9 +107,10 @@ impl Configuration {
             ..rules::options()
         };
         let mut files = Files::new(given.directory, false).with_search_path(args.include.clone());
-        let mut log = |line: &str| complain!("{line}");
-        let fleet = files.read(&mut log, |reading| {
-            rules::deep(|| load(given.root, &types, &modules, Box::new(reading), &options))
+        let fleet = rules::shown("Loading the configuration", global, |log| {
+            files.read(log, |reading| {
+                rules::deep(|| load(given.root, &types, &modules, Box::new(reading), &options))
+            })
         });
         Ok(Configuration { types, modules, fleet })
     }

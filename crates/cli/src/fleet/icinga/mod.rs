@@ -16,7 +16,7 @@ use configuration::Configuration;
 
 /// As `icinga2 daemon -C` does: what is wrong, else how many objects there are.
 pub(super) fn check(args: &IcingaArgs, global: &Global) -> Result<i32> {
-    let configuration = Configuration::load(args)?;
+    let configuration = Configuration::load(args, global)?;
     let messages = configuration.messages();
     let is_faulty = tell(&messages, global);
     let warnings = messages.iter().filter(|message| message.severity != Severity::Error).count();
@@ -45,7 +45,7 @@ pub(super) fn check(args: &IcingaArgs, global: &Global) -> Result<i32> {
 
 /// Every object, its attributes, and the places that set them.
 pub(super) fn objects(args: &IcingaObjectsArgs, global: &Global) -> Result<i32> {
-    let configuration = Configuration::load(&args.configuration)?;
+    let configuration = Configuration::load(&args.configuration, global)?;
     // What is printed is the objects alone.
     if tell(&configuration.messages(), &Global { json: false, ..global.clone() }) {
         return Ok(1);

@@ -2,10 +2,11 @@
 //! when there is something else to be read.
 
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use warren_sys::terminal;
+use crate::terminal;
 
 /// What is done before needs no progress.
 const QUIET: Duration = Duration::from_secs(1);
@@ -72,6 +73,30 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Does something that takes its time. Meanwhile a thread says on a terminal what it is, and for how long it has been at
+/// work.
+pub fn during<T>(what: &str, quiet: bool, work: impl FnOnce() -> T) -> T {
+    let progress = Progress::begin(quiet);
+    if progress.out.is_none() {
+        return work();
+    }
+    beside(progress, what, work)
+}
+
+fn beside<T>(mut progress: Progress, what: &str, work: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        // Dropped at the end of the work, whose other end then sees that.
+        let (_at_work, is_over) = mpsc::channel::<()>();
+        let begun = progress.begun;
+        scope.spawn(move || {
+            while is_over.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Timeout) {
+                progress.tell(|| format!("{what}: {} s", begun.elapsed().as_secs()));
+            }
+        });
+        work()
+    })
 }
 
 /// One that is told of from where entries are read.
@@ -145,5 +170,24 @@ mod tests {
     fn nobody_is_shown_what_nobody_sees() {
         let mut progress = Progress::begin(true);
         progress.tell(|| panic!("nobody asks"));
+    }
+
+    #[test]
+    fn what_goes_on_for_long_is_told_of_until_it_is_over() {
+        let screen = Screen::default();
+        let out = Some(Box::new(screen.clone()) as Box<dyn Write + Send>);
+        let begun = Instant::now().checked_sub(Duration::from_secs(75)).expect("it is that late");
+        let progress = Progress { out, columns: 80, begun, drawn: None };
+        let has_told = || !screen.0.lock().expect("held for a moment").is_empty();
+        let result = beside(progress, "Looking", || {
+            while !has_told() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            7
+        });
+        let told = String::from_utf8(screen.0.lock().expect("one thread").clone()).expect("UTF-8");
+        assert!(told.starts_with("\r\x1b[KLooking: 75 s"), "{told:?}");
+        assert!(told.ends_with("\r\x1b[K"), "it stays: {told:?}");
+        assert_eq!(result, 7);
     }
 }
