@@ -178,6 +178,13 @@ pub enum Call {
         /// The processes.
         pids: Vec<u32>,
     },
+    /// Mount something for the main process of a service, where it is.
+    MountInto {
+        /// The service.
+        unit: UnitId,
+        /// What, and where.
+        mount: Box<MountInto>,
+    },
     /// Load a unit, found or not: answers [`Answer::Unit`].
     LoadUnit(UnitName),
     /// End a job.
@@ -242,6 +249,21 @@ pub enum Call {
     SetExitCode(u8),
     /// A property of the manager that may be written.
     SetProperty(ManagerSetting),
+}
+
+/// What is mounted for a process that runs. Paths are absolute and normalized.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountInto {
+    /// A path of the host.
+    pub source: String,
+    /// A path as the process sees it.
+    pub destination: String,
+    /// Nothing can be written to it.
+    pub read_only: bool,
+    /// The destination is made if nothing is there.
+    pub makes: bool,
+    /// The source is an image, whose parts have these options. Else it is bound as it is.
+    pub image: Option<Vec<(String, String)>>,
 }
 
 /// Where a process of a unit has a file descriptor that a client sent.

@@ -22,6 +22,7 @@ mod loads;
 mod log_link;
 mod log_wait;
 mod login_records;
+mod mounts_into;
 mod names;
 mod namespaces;
 mod notify;

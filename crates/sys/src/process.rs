@@ -408,6 +408,22 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut fds, Some(&now)), Ok(0))
 }
 
+/// Whether a pidfd's process ends in this time.
+pub fn ends_within(pidfd: impl AsFd, within: std::time::Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let until = std::time::Instant::now() + within;
+    loop {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Which of these pidfds' processes have ended, in order; all when the system does not say.
 pub fn have_ended<'a>(pidfds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

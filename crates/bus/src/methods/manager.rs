@@ -47,9 +47,9 @@ methods! {
     SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Units =
         |c| { let unit = loaded(c)?; set_properties(c, unit) };
     BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = loaded(c)?; mount_into(c, unit, false) };
     MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = loaded(c)?; mount_into(c, unit, true) };
     RefUnit "s:name" -> "" Units = |c| { let unit = named(c)?; refer(c, unit) };
     UnrefUnit "s:name" -> "" Read = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
     StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Units = start_transient;

@@ -2,7 +2,7 @@
 
 use super::listing::neighbours;
 use super::method::{Invocation, Refusal, Step, Then, methods};
-use crate::backend::Call;
+use crate::backend::{Call, MountInto};
 use crate::error::BusError;
 use crate::wire::Writer;
 use crate::{refusals, transient};
@@ -49,9 +49,9 @@ methods! {
     /// What only org.freedesktop.systemd1.Service has.
     SERVICE_METHODS:
     BindMount "s:source s:destination b:read_only b:mkdir" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = c.own_unit(); mount_into(c, unit, false) };
     MountImage "s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = c.own_unit(); mount_into(c, unit, true) };
 }
 
 methods! {
@@ -265,6 +265,56 @@ pub fn attach(call: &mut Invocation<'_>, unit: UnitId) -> Out {
     }
     let subgroup = subgroup.trim_start_matches('/').to_owned();
     Ok(Step::Ask(Call::Attach { unit, subgroup, pids }, Then::Nothing))
+}
+
+/// BindMount, MountImage and their relatives of the manager: source, destination, whether it is read-only, whether the
+/// destination is made; options of an image.
+pub fn mount_into(call: &mut Invocation<'_>, unit: UnitId, is_image: bool) -> Out {
+    let (source, destination) = (call.body.str()?, call.body.str()?);
+    let (read_only, makes) = (call.body.bool()?, call.body.bool()?);
+    let mut options = Vec::new();
+    if is_image {
+        call.body.array(b'(', |body| {
+            body.align(8)?;
+            options.push((body.str()?.to_owned(), body.str()?.to_owned()));
+            Ok(())
+        })?;
+    }
+    if call.view.definition(unit).unit_type() != UnitType::Service {
+        return refuse("Unit is not of type .service");
+    }
+    if !is_normal_path(source) {
+        return refuse("Source path must be absolute and normalized.");
+    }
+    // What is bound without a place is seen where it is.
+    let destination = if destination.is_empty() && !is_image { source } else { destination };
+    if !is_normal_path(destination) {
+        return refuse("Destination path must be absolute and normalized.");
+    }
+    if options.len() > IMAGE_OPTIONS_MAX {
+        return refuse("An image has no such number of parts.");
+    }
+    if call.view.run(unit).main_process().is_none() {
+        return refuse("Unit is not running");
+    }
+    let mount = MountInto {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        read_only,
+        makes,
+        image: is_image.then_some(options),
+    };
+    Ok(Step::Ask(Call::MountInto { unit, mount: Box::new(mount) }, Then::Nothing))
+}
+
+/// Options of parts of an image in one call.
+const IMAGE_OPTIONS_MAX: usize = 64;
+
+/// An absolute path of one way of writing it, but for a slash at its end.
+fn is_normal_path(path: &str) -> bool {
+    let below = path.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let is_normal = |part: &str| !matches!(part, "" | "." | "..");
+    below.is_some_and(|rest| rest.is_empty() || rest.split('/').all(is_normal))
 }
 
 /// SetProperties and SetUnitProperties: whether only until the next boot, and what.

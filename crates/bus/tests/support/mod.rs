@@ -236,7 +236,9 @@ impl Machine {
                 inner.request(asker, Request::SetMarkers { unit, change })
             }
             Call::EnqueueMarked => inner.request(asker, Request::EnqueueMarked),
-            Call::SetProperties { .. } | Call::Attach { .. } => Ok(Answer::Done),
+            Call::SetProperties { .. } | Call::Attach { .. } | Call::MountInto { .. } => {
+                Ok(Answer::Done)
+            }
             Call::AbandonScope(unit) => inner.request(asker, Request::AbandonScope(unit)),
             Call::CancelJob(job) => inner.request(asker, Request::CancelJob(job)),
             Call::ClearJobs => inner.request(asker, Request::ClearJobs),

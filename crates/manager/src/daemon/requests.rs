@@ -165,6 +165,7 @@ impl Daemon {
             Call::Attach { unit, subgroup, pids } => {
                 self.attach_by_call(unit, &subgroup, &pids, reply);
             }
+            Call::MountInto { unit, mount } => self.mount_into(unit, &mount, reply),
             Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
             Call::Clean { unit, kinds } => {
                 self.ask(asker, Request::Clean { unit, kinds }, Client::Bus(reply));
