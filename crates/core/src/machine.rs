@@ -116,6 +116,7 @@ fn handle(core: &mut Core, event: Event) {
         Event::GiveUp => requests::give_up(core),
         Event::Commit { graph, delta } => generations::commit(core, graph, &delta),
         Event::Defaults(defaults) => generations::set_defaults(core, defaults),
+        Event::ServiceWatchdogs(on) => core.outbox.ignores_watchdogs = !on,
     }
 }
 

@@ -8,6 +8,7 @@
 //! Thread: the loop.
 
 mod accept;
+mod by_client;
 mod clients;
 mod collector;
 mod devices;

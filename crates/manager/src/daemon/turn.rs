@@ -238,7 +238,7 @@ impl Daemon {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
-                Reply::Jobs(_) | Reply::Done => waiter.send(JobOutcome::Nothing),
+                Reply::Jobs(_) | Reply::JobsOf(_) | Reply::Done => waiter.send(JobOutcome::Nothing),
                 Reply::Refused(refusal) => {
                     let (text, about) = (refusal.to_string(), refusal.unit().cloned());
                     waiter.send(JobOutcome::Refused { text, about });
