@@ -52,6 +52,7 @@ impl Daemon {
             Order::CallAndWait { asker, call, reply } => {
                 self.take_job_call(asker, call, Client::Waiter(reply));
             }
+            Order::Together(orders) => orders.into_iter().for_each(|order| self.take_order(order)),
             Order::Ask { asker, request, reply } => {
                 self.ask(asker, request, Client::Waiter(reply));
             }
