@@ -379,6 +379,36 @@ fn jobs_that_are_asked_for_together_keep_their_order() {
     assert_eq!(begun.unit, first, "the other one waits for it");
 }
 
+/// Which job gives way does not depend on the order in which files are found (systemd#39338).
+#[test]
+fn of_a_circle_the_same_job_gives_way_whatever_is_loaded_first() {
+    let files = [
+        "# t.target\nWants=a.service\nRequires=sysinit.target\nAfter=sysinit.target\n",
+        "# sysinit.target\nWants=b.service\n",
+        "# a.service\nBefore=b.service\nRequires=sysinit.target\nAfter=sysinit.target\n[Service]\nExecStart=/p\n",
+        "# b.service\nBefore=sysinit.target\n[Service]\nExecStart=/p\n",
+    ];
+    for turn in 0..files.len() {
+        let mut files = files;
+        files.rotate_left(turn);
+        let mut hand = Hand::new(&files.concat());
+        let target = hand.unit("t.target");
+        let effects = hand.ask(target, JobType::Start);
+        let gave_way: Vec<UnitName> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Tell(Notice::CycleBroken { at, .. }) => {
+                    Some(hand.core.graph().name(*at).clone())
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(gave_way, [name("b.service")], "{turn}");
+        let reason = hand.core.view().reason(hand.unit("b.service")).code;
+        assert_eq!(reason, Code::Circle, "status and why of it say so");
+    }
+}
+
 /// What a watchdog or a limit asks for is not done, and the log is told.
 #[test]
 fn service_watchdogs_can_be_switched_off() {
