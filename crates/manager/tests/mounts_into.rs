@@ -93,6 +93,29 @@ fn a_directory_is_bound_into_a_service_that_runs() {
     assert_eq!(run_in(&m, "own.service", "ls /run/at /run/later | grep -v :"), "\n");
 }
 
+/// Where the host's mounts are shared, as they are on every host, a bound directory is no way back to it.
+#[test]
+fn what_a_service_mounts_on_what_was_bound_is_not_seen_by_the_host() {
+    let test = "what_a_service_mounts_on_what_was_bound_is_not_seen_by_the_host";
+    let units = [("own.service", PRIVATE)];
+    let Some(m) = Machine::start("bind-shared", &units) else { return };
+    if !lab::has_systemctl(test) {
+        return;
+    }
+    run(
+        &m,
+        "mkdir -p /run/src /run/at; mount -t tmpfs none /run/src; mount --make-shared /run/src; \
+         mkdir /run/src/a /run/src/b",
+    );
+    m.expect_job("start", "own.service", "done");
+    assert_eq!(systemctl(&m, "bind own /run/src /run/at"), "= 0\n");
+    run_in(&m, "own.service", "mount -t tmpfs none /run/at/a && touch /run/at/a/theirs");
+    assert_eq!(run_in(&m, "own.service", "ls /run/at/a"), "theirs\n");
+    assert_eq!(run(&m, "ls /run/src/a"), "");
+    run(&m, "mount -t tmpfs none /run/src/b && touch /run/src/b/hosts");
+    assert_eq!(run_in(&m, "own.service", "ls /run/at/b"), "hosts\n");
+}
+
 /// Links that others than root made lead nowhere, and none leads out of what the service sees.
 #[test]
 fn a_service_cannot_say_where_the_mount_goes() {

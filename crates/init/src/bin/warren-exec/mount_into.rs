@@ -76,10 +76,13 @@ fn namespace_of(pid: &str) -> Result<(u64, u64), NotMounted> {
     Ok((found.dev(), found.ino()))
 }
 
-/// What is at a path of the host, without what is mounted below it.
+/// What is at a path of the host, without what is mounted below it. What is mounted there later is seen, and nothing
+/// that the process mounts on it is seen by the host.
 fn bound(source: &str) -> Result<OwnedFd, NotMounted> {
     let place = places::open_place(source).map_err(failed)?;
-    own::copy(place.as_fd(), false).map_err(failed)
+    let tree = own::copy(place.as_fd(), false).map_err(failed)?;
+    own::follow(tree.as_fd()).map_err(failed)?;
+    Ok(tree)
 }
 
 fn is_directory(tree: BorrowedFd<'_>) -> Result<bool, NotMounted> {
