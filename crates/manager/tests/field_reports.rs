@@ -342,3 +342,59 @@ fn a_service_that_died_is_ready_again_when_it_says_so() {
     run(&m, "touch /run/go");
     m.wait_for("own.service", "active/running");
 }
+
+/// A1, its second form: the point is of a generator that makes it no longer.
+#[test]
+fn nobody_hangs_in_an_automount_point_whose_generator_makes_it_no_longer() {
+    let Some(m) = Machine::start("gone-generator", &[]) else { return };
+    m.write_generator(
+        "points",
+        "#!/bin/sh\nprintf '[Automount]\\nWhere=/run/y\\n' >$1/run-y.automount\n\
+         printf '[Mount]\\nWhat=tmpfs\\nType=tmpfs\\nWhere=/run/y\\n' >$1/run-y.mount\n",
+    );
+    reload(&m);
+    m.expect_job("start", "run-y.automount", "done");
+    m.remove_generator("points");
+    reload(&m);
+    assert_ne!(run(&m, "timeout 60 ls /run/y >/dev/null 2>&1; echo $?"), "124\n");
+    m.job("stop", "run-y.automount");
+    m.job("stop", "run-y.mount");
+    let armed = run(&m, "grep -c ' /run/y .* autofs ' /proc/self/mountinfo; true");
+    assert_eq!(armed, "0\n", "{}", m.console());
+}
+
+/// A5: SIGHUP ends a service that does not handle it.
+#[test]
+fn a_reload_that_ends_the_service_ends_itself() {
+    let unit = "[Service]\nType=notify-reload\nNotifyAccess=all\nTimeoutStartSec=60\n\
+                ExecStart=/bin/sh -c 'systemd-notify --ready; exec sleep 1000'\n";
+    let Some(m) = Machine::start("reload-ends", &[("own.service", unit)]) else { return };
+    if !lab::has_systemctl("a_reload_that_ends_the_service_ends_itself") {
+        return;
+    }
+    m.expect_job("start", "own.service", "done");
+    assert_ne!(m.job("reload", "own.service"), Ended::Said("done".to_owned()));
+    m.wait_for("own.service", "inactive/dead");
+}
+
+/// A15: what served a connection and has failed takes no place of its source.
+#[test]
+fn connections_whose_instances_failed_do_not_count() {
+    use std::io::Read as _;
+    use std::net::TcpStream;
+    let address = warren_testkit::free_address();
+    let socket =
+        format!("[Socket]\nListenStream={address}\nAccept=yes\nMaxConnectionsPerSource=2\n");
+    let service = "[Service]\nStandardInput=socket\nExecStart=/bin/sh -c 'echo here; exit 1'\n";
+    let units = [("many.socket", socket.as_str()), ("many@.service", service)];
+    let Some(m) = Machine::start("failed-instances", &units) else { return };
+    m.expect_job("start", "many.socket", "done");
+    for _ in 0..8 {
+        until("a connection is served", || {
+            let mut said = String::new();
+            let mut stream = TcpStream::connect(address).ok()?;
+            stream.read_to_string(&mut said).ok()?;
+            (said == "here\n").then_some(())
+        });
+    }
+}
