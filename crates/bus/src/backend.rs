@@ -147,6 +147,17 @@ pub enum Call {
         /// The `ReloadOr...` verbs: a reload if the unit can reload, else `job_type`.
         reload_if_possible: bool,
     },
+    /// Make a job for each of several units that are loaded, all or none: answers [`Answer::JobsOf`].
+    EnqueueMany {
+        /// Units of the anchor jobs.
+        units: Vec<UnitId>,
+        /// As for one.
+        job_type: JobType,
+        /// As for one.
+        mode: JobMode,
+        /// As for one.
+        reload_if_possible: bool,
+    },
     /// Make units of files that say what the client wants, and start the first: answers [`Answer::Job`].
     StartTransient(Box<Transient>),
     /// Change settings of a unit that is loaded, by drop-ins.
@@ -178,6 +189,13 @@ pub enum Call {
         /// The processes.
         pids: Vec<u32>,
     },
+    /// Mount something for the main process of a service, where it is.
+    MountInto {
+        /// The service.
+        unit: UnitId,
+        /// What, and where.
+        mount: Box<MountInto>,
+    },
     /// Load a unit, found or not: answers [`Answer::Unit`].
     LoadUnit(UnitName),
     /// End a job.
@@ -195,6 +213,37 @@ pub enum Call {
         /// The signal's number, 1 to 64.
         signal: i32,
     },
+    /// Send a real-time signal with a value to the main or control process of a unit, or to both.
+    QueueSignal {
+        /// The unit.
+        unit: UnitId,
+        /// Which of them.
+        whom: KillWhom,
+        /// The signal's number.
+        signal: i32,
+        /// What the process reads as `sival_int`.
+        value: i32,
+    },
+    /// Send a signal to all processes of a cgroup below a unit's.
+    KillSubgroup {
+        /// The unit.
+        unit: UnitId,
+        /// Path below the unit's cgroup.
+        subgroup: String,
+        /// The signal's number, 1 to 64.
+        signal: i32,
+        /// Having none there is an error.
+        must_hit: bool,
+    },
+    /// Remove a cgroup below a unit's, with those below it.
+    RemoveSubgroup {
+        /// The unit.
+        unit: UnitId,
+        /// Path below the unit's cgroup.
+        subgroup: String,
+    },
+    /// Tell what a service has stored with the manager: answers [`Answer::StoredFds`].
+    DumpStoredFds(UnitId),
     /// Have the processes of a unit stand still, or go on; answered when they do.
     Freeze {
         /// The unit.
@@ -242,6 +291,21 @@ pub enum Call {
     SetExitCode(u8),
     /// A property of the manager that may be written.
     SetProperty(ManagerSetting),
+}
+
+/// What is mounted for a process that runs. Paths are absolute and normalized.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountInto {
+    /// A path of the host.
+    pub source: String,
+    /// A path as the process sees it.
+    pub destination: String,
+    /// Nothing can be written to it.
+    pub read_only: bool,
+    /// The destination is made if nothing is there.
+    pub makes: bool,
+    /// The source is an image, whose parts have these options. Else it is bound as it is.
+    pub image: Option<Vec<(String, String)>>,
 }
 
 /// Where a process of a unit has a file descriptor that a client sent.
@@ -385,6 +449,10 @@ pub enum Answer {
     },
     /// Several jobs.
     Jobs(Vec<JobId>),
+    /// Several jobs, with their units.
+    JobsOf(Vec<(JobId, UnitId, JobKind)>),
+    /// File descriptors that a service has stored.
+    StoredFds(Vec<StoredFd>),
     /// A unit.
     Unit(UnitId),
     /// Changes that were made.
@@ -398,6 +466,25 @@ pub enum Answer {
     },
     /// Texts.
     Texts(Vec<String>),
+}
+
+/// A file descriptor that a service has stored, as stat(2), proc(5) and fcntl(2) tell of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredFd {
+    /// Its name.
+    pub name: String,
+    /// Type and rights.
+    pub mode: u32,
+    /// Major and minor number of the device that it lies on.
+    pub device: (u32, u32),
+    /// Inode.
+    pub inode: u64,
+    /// Major and minor number of the device that it is.
+    pub is_device: (u32, u32),
+    /// Its path, or what the kernel says in the place of one.
+    pub path: String,
+    /// How it was opened.
+    pub flags: u32,
 }
 
 /// What comes back for a [`Call`].

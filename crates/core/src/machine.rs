@@ -67,9 +67,18 @@ impl Core {
 
     /// Takes one event at `now` and returns what is to be done, in order.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
+        self.step_all(now, [event])
+    }
+
+    /// The same for several that came together: no job that one of them makes begins before all are taken.
+    pub fn step_all(
+        &mut self,
+        now: Moment,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Vec<Effect> {
         self.times.now = now;
         self.totals.now = now;
-        handle(self, event);
+        events.into_iter().for_each(|event| handle(self, event));
         deadlines::serve_deadlines(self);
         settle(self);
         if self.totals.jobs == 0 {
@@ -116,6 +125,7 @@ fn handle(core: &mut Core, event: Event) {
         Event::GiveUp => requests::give_up(core),
         Event::Commit { graph, delta } => generations::commit(core, graph, &delta),
         Event::Defaults(defaults) => generations::set_defaults(core, defaults),
+        Event::ServiceWatchdogs(on) => core.outbox.ignores_watchdogs = !on,
     }
 }
 

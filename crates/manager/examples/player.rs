@@ -14,6 +14,7 @@
 //! answer             the same for the connection that was handed over
 //! wait:MS            do nothing
 //! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
+//! value:FILE         say READY=1; append the value that comes with the signal SIGRTMIN+1
 //! stay               do nothing until SIGTERM
 //! hold               from here on, SIGTERM waits for lingers
 //! lingers:MS         do nothing until SIGTERM, and so long after it
@@ -32,7 +33,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
-use warren_sys::signal::{SIGHUP, SIGTERM};
+use warren_sys::signal::{SIGHUP, SIGRTMIN, SIGTERM};
 
 use warren_sys::fdpass;
 use warren_sys::signal::{self, SignalFd, SignalSet};
@@ -87,6 +88,7 @@ fn play(word: &str, rest: &str) {
         }
         "fuse" => serve_nothing(rest),
         "files" => serve_files(rest),
+        "value" => append_value(rest),
         "opens" => std::mem::forget(std::fs::File::open(rest).expect("it can be opened")),
         "exit" => std::process::exit(number(rest) as i32),
         "die" => {
@@ -221,6 +223,16 @@ fn stay(reloads: bool) {
             tell("READY=1");
         }
     }
+}
+
+fn append_value(file: &str) {
+    let signals = SignalFd::new(SignalSet::EMPTY.with(SIGRTMIN + 1)).expect("signalfd");
+    let epoll = warren_sys::epoll::Epoll::new().expect("epoll");
+    epoll.add(&signals, 0, warren_sys::epoll::Interest::READ).expect("epoll");
+    tell("READY=1");
+    epoll.wait(&mut warren_sys::epoll::Events::with_capacity(1), None).expect("epoll");
+    let info = signals.read().expect("it is readable").expect("there is one");
+    append(file, &format!("{} {}", info.value, info.code));
 }
 
 /// A file system whose server does not answer: who looks into it waits until this process is gone.

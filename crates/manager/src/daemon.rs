@@ -8,6 +8,7 @@
 //! Thread: the loop.
 
 mod accept;
+mod by_client;
 mod clients;
 mod collector;
 mod devices;
@@ -22,6 +23,7 @@ mod loads;
 mod log_link;
 mod log_wait;
 mod login_records;
+mod mounts_into;
 mod names;
 mod namespaces;
 mod notify;

@@ -224,6 +224,11 @@ impl Options {
         self.at_boot("systemd.log_level", value::log_level).or(defaults.log_level)
     }
 
+    /// Whether service watchdogs are acted on, if it is stated (kernel-command-line(7), `systemd.service_watchdogs=`).
+    pub fn service_watchdogs(&self) -> Option<bool> {
+        self.at_boot("systemd.service_watchdogs", value::boolean)
+    }
+
     /// What a host's kernel command line says last of an option; what is wrong there says nothing.
     fn at_boot<T>(&self, name: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
         if self.scope == Scope::User || self.unit_path.is_some() {

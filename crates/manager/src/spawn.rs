@@ -9,6 +9,7 @@ pub(crate) mod environment_files;
 pub(crate) mod filters;
 pub(crate) mod helpers;
 pub mod mount_commands;
+pub(crate) mod mounts_into;
 pub(crate) mod namespaces;
 pub mod removals;
 pub(crate) mod request;

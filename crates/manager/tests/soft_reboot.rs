@@ -320,3 +320,18 @@ fn whom_the_kernel_holds_is_left_and_not_waited_for() {
     assert!(!console.contains("killed earlier and still running"), "{console}");
     drop(server);
 }
+
+/// What has a stop to do has its time for that (systemd#32223).
+#[test]
+fn a_unit_has_its_time_to_stop() {
+    let slow = "[Service]\nTimeoutStopSec=60\nExecStart=@P stay\n\
+                ExecStop=@P wait:2000 append:@D/out/stopped:slow\n";
+    let Some(m) = Machine::start("soft-reboot-time", &[DEFAULT, PLAIN, ("slow.service", slow)])
+    else {
+        return;
+    };
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    m.expect_job("start", "slow.service", "done");
+    soft_reboot(&m);
+    assert_eq!(m.lines("stopped"), ["slow"], "{}", m.console());
+}

@@ -102,6 +102,8 @@ pub enum Action {
     Seeing,
     /// `blind`: nobody does.
     Blind,
+    /// `watchdogs yes`, `watchdogs no`: service watchdogs are acted on or not.
+    Watchdogs(bool),
     /// `swapless`: the machine lets nobody swap, as a container does.
     Swapless,
 }
@@ -149,6 +151,7 @@ impl Action {
             "unplug" => Action::Unplug(unit()?),
             "seeing" if first.is_empty() => Action::Seeing,
             "blind" if first.is_empty() => Action::Blind,
+            "watchdogs" if matches!(rest, "yes" | "no") => Action::Watchdogs(rest == "yes"),
             "swapless" if first.is_empty() => Action::Swapless,
             _ => {
                 let mode = match second.trim() {
@@ -184,6 +187,7 @@ impl Action {
                 world.kernel.wall.zone = zone.clone();
                 world.step(Event::ZoneSet(zone));
             }
+            Action::Watchdogs(on) => world.step(Event::ServiceWatchdogs(*on)),
             Action::Touch(name) => touch(world, name, None),
             Action::Meet(name, is_met) => touch(world, name, Some(*is_met)),
             Action::Enter(name) => spring(world, name, false),
@@ -339,6 +343,7 @@ impl fmt::Display for Action {
             Action::Unplug(unit) => write!(f, "unplug {unit}"),
             Action::Seeing => write!(f, "seeing"),
             Action::Blind => write!(f, "blind"),
+            Action::Watchdogs(on) => write!(f, "watchdogs {}", if *on { "yes" } else { "no" }),
             Action::Swapless => write!(f, "swapless"),
         }
     }

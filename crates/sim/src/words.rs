@@ -53,6 +53,7 @@ impl World {
             Event::FdsStored { unit, count } => format!("{count} fds of {} are kept", name(*unit)),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
             Event::Defaults(_) => "other defaults".to_owned(),
+            Event::ServiceWatchdogs(on) => format!("service watchdogs: {on}"),
         }
     }
 

@@ -8,11 +8,12 @@ use warren_core::graph::{Change, Delta, Graph};
 use warren_core::machine::Core;
 use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::{ClientId, EffectId, UnitId};
-use warren_core::model::job::{JobMode, JobType};
+use warren_core::model::job::{JobKind, JobMode, JobType};
 use warren_core::model::process::ExitStatus;
+use warren_core::model::reason::Code;
 use warren_core::model::time::{Moment, Monotonic};
 use warren_core::protocol::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
-use warren_core::protocol::request::{Asker, Request};
+use warren_core::protocol::request::{Asker, Notice, Refusal, Reply, Request};
 use warren_core::protocol::trace_event::What;
 use warren_core::settings::Settings;
 use warren_sim::units::UnitTexts;
@@ -333,6 +334,115 @@ fn other_defaults_hold_for_what_is_under_way_and_for_groups_that_there_are() {
         _ => None,
     });
     assert_eq!(limited.collect::<Vec<_>>(), [unit], "the other one has a limit of its own");
+}
+
+/// None of several begins before all are there: the one that is named first waits for the other.
+#[test]
+fn jobs_that_are_asked_for_together_keep_their_order() {
+    let mut hand = Hand::new(
+        "# first.service\n[Service]\nType=oneshot\nExecStart=/p\n\
+         # second.service\nAfter=first.service\n[Service]\nType=oneshot\nExecStart=/p\n\
+         # rival.service\nConflicts=first.service\n[Service]\nExecStart=/p\n",
+    );
+    let many = |hand: &mut Hand, names: &[&str], mode| {
+        let units = names.iter().map(|name| hand.unit(name)).collect();
+        let request = Request::EnqueueMany {
+            units,
+            job_type: JobType::Start,
+            mode,
+            reload_if_possible: false,
+        };
+        let (client, asker) = (ClientId(1), Asker { uid: 0, pid: 1 });
+        hand.tell(Event::Request { client, asker, request })
+    };
+    let reply = |effects: &[Effect]| {
+        let mut replies = effects.iter().filter_map(|effect| match effect {
+            Effect::Reply { reply, .. } => Some(reply.clone()),
+            _ => None,
+        });
+        replies.next().expect("it is answered")
+    };
+    let refused =
+        many(&mut hand, &["second.service", "first.service", "rival.service"], JobMode::Replace);
+    assert_eq!(reply(&refused), Reply::Refused(Refusal::JobsConflict(name("first.service"))));
+    let alone = many(&mut hand, &["second.service", "first.service"], JobMode::Flush);
+    assert!(matches!(reply(&alone), Reply::Refused(Refusal::BadMode(_))));
+    for unit in ["first.service", "second.service", "rival.service"] {
+        assert!(hand.core.unit_run(hand.unit(unit)).job.is_none(), "{unit}: all of them or none");
+    }
+    let effects = many(&mut hand, &["second.service", "first.service"], JobMode::Fail);
+    let Reply::JobsOf(jobs) = reply(&effects) else { panic!("they are made") };
+    let units: Vec<_> = jobs.iter().map(|(_, unit, kind)| (*unit, *kind)).collect();
+    let (first, second) = (hand.unit("first.service"), hand.unit("second.service"));
+    assert_eq!(units, [(second, JobKind::Start), (first, JobKind::Start)]);
+    let (_, begun) = spawn(&effects);
+    assert_eq!(begun.unit, first, "the other one waits for it");
+}
+
+/// Which job gives way does not depend on the order in which files are found (systemd#39338).
+#[test]
+fn of_a_circle_the_same_job_gives_way_whatever_is_loaded_first() {
+    let files = [
+        "# t.target\nWants=a.service\nRequires=sysinit.target\nAfter=sysinit.target\n",
+        "# sysinit.target\nWants=b.service\n",
+        "# a.service\nBefore=b.service\nRequires=sysinit.target\nAfter=sysinit.target\n[Service]\nExecStart=/p\n",
+        "# b.service\nBefore=sysinit.target\n[Service]\nExecStart=/p\n",
+    ];
+    for turn in 0..files.len() {
+        let mut files = files;
+        files.rotate_left(turn);
+        let mut hand = Hand::new(&files.concat());
+        let target = hand.unit("t.target");
+        let effects = hand.ask(target, JobType::Start);
+        let gave_way: Vec<UnitName> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Tell(Notice::CycleBroken { at, .. }) => {
+                    Some(hand.core.graph().name(*at).clone())
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(gave_way, [name("b.service")], "{turn}");
+        let reason = hand.core.view().reason(hand.unit("b.service")).code;
+        assert_eq!(reason, Code::Circle, "status and why of it say so");
+    }
+}
+
+/// What a watchdog or a limit asks for is not done, and the log is told.
+#[test]
+fn service_watchdogs_can_be_switched_off() {
+    let mut hand = Hand::new(
+        "# a.service\n[Service]\nExecStart=/p\nWatchdogSec=5\n\
+         # b.service\nJobTimeoutSec=5\nJobTimeoutAction=reboot\nAfter=c.service\n[Service]\nExecStart=/p\n\
+         # c.service\n[Service]\nType=oneshot\nExecStart=/p\nTimeoutStartSec=infinity\n",
+    );
+    let ignored = |effects: &[Effect]| {
+        let is_ignored = |effect: &&Effect| {
+            let code = Code::WatchdogIgnored;
+            matches!(effect, Effect::Tell(Notice::Log { reason, .. }) if reason.code == code)
+        };
+        effects.iter().filter(is_ignored).count()
+    };
+    let reboots =
+        |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::Emergency { .. }));
+    let a = hand.unit("a.service");
+    let start = hand.ask(a, JobType::Start);
+    hand.born(&start, 7);
+    hand.tell(Event::ServiceWatchdogs(false));
+    hand.now += 6_000_000;
+    let effects = hand.tell(Event::Tick);
+    assert_eq!((hand.state(a), ignored(&effects)), (ActiveState::Active, 1));
+    for (on, expected) in [(false, (1, false)), (true, (0, true))] {
+        hand.tell(Event::ServiceWatchdogs(on));
+        let c = hand.unit("c.service");
+        hand.ask(c, JobType::Start);
+        let b = hand.unit("b.service");
+        hand.ask(b, JobType::Start);
+        hand.now += 6_000_000;
+        let effects = hand.tell(Event::Tick);
+        assert_eq!((ignored(&effects), reboots(&effects)), expected, "{on}");
+    }
 }
 
 #[test]

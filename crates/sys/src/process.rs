@@ -140,6 +140,43 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     check("pidfd_send_signal", ret).map(|_| ())
 }
 
+/// Sends a signal with a value to exactly the process behind the pidfd, as sigqueue(3) does.
+pub fn pidfd_queue_signal(pidfd: BorrowedFd<'_>, signal: i32, value: i32) -> Result<()> {
+    /// The fields of a siginfo_t that sigqueue(3) sets, in the kernel's layout (sigaction(2)).
+    #[repr(C)]
+    struct Queued {
+        signal: i32,
+        errno: i32,
+        code: i32,
+        _fill: i32,
+        pid: i32,
+        uid: u32,
+        value: u64,
+        _rest: [u64; 12],
+    }
+    const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
+    let (uid, _) = own_ids();
+    // What a program reads as sival_int is in the first bytes of the union.
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&value.to_ne_bytes());
+    let queued = Queued {
+        signal,
+        errno: 0,
+        code: libc::SI_QUEUE,
+        _fill: 0,
+        pid: std::process::id().cast_signed(),
+        uid,
+        value: u64::from_ne_bytes(bytes),
+        _rest: [0; 12],
+    };
+    // SAFETY: integers and a struct of the size of a siginfo_t, which the kernel only reads.
+    let ret = unsafe {
+        let (call, info) = (libc::SYS_pidfd_send_signal, &raw const queued);
+        libc::syscall(call, pidfd.as_raw_fd(), signal, info, 0)
+    };
+    check("pidfd_send_signal", ret).map(|_| ())
+}
+
 /// `struct pidfd_info` of the kernel, first version.
 #[repr(C)]
 struct PidfdInfo {
@@ -406,6 +443,22 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut fds, Some(&now)), Ok(0))
+}
+
+/// Whether a pidfd's process ends in this time.
+pub fn ends_within(pidfd: impl AsFd, within: std::time::Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let until = std::time::Instant::now() + within;
+    loop {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return false,
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Which of these pidfds' processes have ended, in order; all when the system does not say.

@@ -24,6 +24,37 @@ pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
     Ok((rustix::fs::makedev(known.stx_dev_major, known.stx_dev_minor), known.stx_ino))
 }
 
+/// What is known of an open file without asking anybody, for people and programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Type and rights, as in stat(2).
+    pub mode: u32,
+    /// Major and minor number of the device that it lies on.
+    pub device: (u32, u32),
+    /// Inode.
+    pub inode: u64,
+    /// Major and minor number of the device that it is.
+    pub is_device: (u32, u32),
+    /// Its path, or what the kernel says in the place of one.
+    pub path: String,
+    /// How it was opened: bits of open(2).
+    pub flags: u32,
+}
+
+/// The facts of an open file, as far as the kernel knows them by itself.
+pub fn open_file(fd: BorrowedFd<'_>) -> Result<OpenFile> {
+    let known = look(fd)?;
+    let link = readlink(descriptor_path(fd), Vec::new()).call("readlink")?;
+    Ok(OpenFile {
+        mode: known.stx_mode.into(),
+        device: (known.stx_dev_major, known.stx_dev_minor),
+        inode: known.stx_ino,
+        is_device: (known.stx_rdev_major, known.stx_rdev_minor),
+        path: link.to_string_lossy().into_owned(),
+        flags: rustix::fs::fcntl_getfl(fd).call("fcntl")?.bits(),
+    })
+}
+
 fn look(fd: BorrowedFd<'_>) -> Result<rustix::fs::Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(fd, c"", flags, StatxFlags::TYPE | StatxFlags::INO).call("statx")

@@ -11,6 +11,7 @@ mod exposure;
 mod fuzz;
 mod lab;
 mod messages;
+mod named_tests;
 mod not_run;
 mod order;
 mod purity;
@@ -30,7 +31,7 @@ const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   test              everything CI runs: format, lints, purity, tests, docs
-  check             format, lints, purity and the order of folders only
+  check             format, lints, purity, the order of folders and the tests that pages name only
   deny [--advisories]
                     licences, sources and bans of all crates, and what is known against them
   exposure          figures of systemd-analyze for our own units beside Debian's, and the page of them

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::command::{cargo, cargo_with};
-use crate::{docs, not_run, order, purity};
+use crate::{docs, named_tests, not_run, order, purity};
 
 /// Test threads: the suites start processes of their own, and machines with two cores must do.
 const TEST_THREADS: &str = "--test-threads=4";
@@ -13,6 +13,7 @@ pub fn quick() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     purity::check()?;
     order::check()?;
+    named_tests::check()?;
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 

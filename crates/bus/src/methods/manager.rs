@@ -39,7 +39,11 @@ methods! {
     EnqueueUnitJob "s:name s:job_type s:job_mode" ->
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
         Units = |c| { let unit = named(c)?; enqueue(c, unit) };
+    EnqueueUnitJobMany "as:names s:job_type s:job_mode t:flags" -> "a(uosos):jobs" Units = enqueue_many;
     KillUnit "s:name s:whom i:signal" -> "" Units = |c| { let unit = loaded(c)?; kill(c, unit) };
+    KillUnitSubgroup "s:name s:whom s:subgroup i:signal" -> "" Units =
+        |c| { let unit = loaded(c)?; kill_subgroup(c, unit) };
+    QueueSignalUnit "s:name s:whom i:signal i:value" -> "" Units = |c| { let unit = loaded(c)?; queue_signal(c, unit) };
     CleanUnit "s:name as:mask" -> "" Units = |c| { let unit = loaded(c)?; clean(c, unit) };
     FreezeUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, true) };
     ThawUnit "s:name" -> "" Units = |c| { let unit = loaded(c)?; freeze(unit, false) };
@@ -47,15 +51,17 @@ methods! {
     SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Units =
         |c| { let unit = loaded(c)?; set_properties(c, unit) };
     BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = loaded(c)?; mount_into(c, unit, false) };
     MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = loaded(c)?; mount_into(c, unit, true) };
     RefUnit "s:name" -> "" Units = |c| { let unit = named(c)?; refer(c, unit) };
     UnrefUnit "s:name" -> "" Read = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
     StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Units = start_transient;
     GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(c, unit) };
     AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
         |c| { let unit = loaded(c)?; attach(c, unit) };
+    RemoveSubgroupFromUnit "s:unit_name s:subcgroup t:flags" -> "" Write =
+        |c| { let unit = loaded(c)?; remove_subgroup(c, unit) };
     AbandonScope "s:name" -> "" Units = |c| { let unit = loaded(c)?; abandon(c, unit) };
     GetJob "u:id" -> "o:job" Read = get_job;
     GetJobAfter "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, true) };
@@ -127,6 +133,8 @@ methods! {
     LookupDynamicUserByName "s:name" -> "u:uid" Read = dynamic_user_of_name;
     LookupDynamicUserByUID "u:uid" -> "s:name" Read = dynamic_user_of_uid;
     GetDynamicUsers "" -> "a(us):users" Read = dynamic_users;
+    DumpUnitFileDescriptorStore "s:name" -> "a(suuutuusu):entries" Read =
+        |c| { let unit = loaded(c)?; dump_stored(c, unit) };
 }
 
 /// The unit that the next argument names.

@@ -200,6 +200,10 @@ pub enum Then {
     JobDetails(&'static str, UnitName),
     /// The paths of several jobs.
     Jobs,
+    /// Several jobs in full.
+    JobsOf,
+    /// What is known of stored file descriptors.
+    StoredFds,
     /// The unit's path.
     Unit,
     /// What was changed, with or without saying whether there was install information.

@@ -15,7 +15,7 @@ pub use manager::{MANAGER_METHODS, unit_of_invocation};
 pub use method::{Access, Invocation, Method, Methods, Progress, Refusal, Step, Then, arguments};
 pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNIT_METHODS};
 
-use crate::backend::{Answer, FileChange};
+use crate::backend::{Answer, FileChange, StoredFd};
 use crate::error::BusError;
 use crate::path;
 use crate::wire::Writer;
@@ -44,6 +44,17 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
         (Then::Jobs, Answer::Jobs(jobs)) => {
             let paths: Vec<String> = jobs.into_iter().map(|job| path::job(job.0)).collect();
             w.strs(paths.iter().map(|path| &**path));
+        }
+        (Then::JobsOf, Answer::JobsOf(jobs)) => {
+            w.array(b'(', |w| {
+                for made in jobs {
+                    w.structure();
+                    job_fields(w, view, made);
+                }
+            });
+        }
+        (Then::StoredFds, Answer::StoredFds(stored)) => {
+            w.array(b'(', |w| stored.iter().for_each(|fd| stored_fd(w, fd)));
         }
         (Then::Unit, Answer::Unit(unit)) => {
             w.str(&path::unit(view.definition(unit).name.as_str()));
@@ -86,6 +97,13 @@ pub fn explain(then: &Then, error: BusError) -> BusError {
 fn job_fields(w: &mut Writer, view: &View, (job, unit, kind): (JobId, UnitId, JobKind)) {
     let name = view.definition(unit).name.as_str();
     w.u32(job.0).str(&path::job(job.0)).str(name).str(&path::unit(name)).str(kind.as_str());
+}
+
+/// `suuutuusu`.
+fn stored_fd(w: &mut Writer, fd: &StoredFd) {
+    let (device, is_device) = (fd.device, fd.is_device);
+    w.structure().str(&fd.name).u32(fd.mode).u32(device.0).u32(device.1).u64(fd.inode);
+    w.u32(is_device.0).u32(is_device.1).str(&fd.path).u32(fd.flags);
 }
 
 /// What was passed over is told as changes of kinds that systemctl 252 has words for.

@@ -2,15 +2,17 @@
 
 use super::listing::neighbours;
 use super::method::{Invocation, Refusal, Step, Then, methods};
-use crate::backend::Call;
+use crate::backend::{Call, MountInto};
 use crate::error::BusError;
 use crate::wire::Writer;
 use crate::{refusals, transient};
+use std::collections::BTreeSet;
 use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::protocol::request::{CleanKind, KillWhom, Refusal as CoreRefusal};
 use warren_core::settings::TypeSettings;
+use warren_sys::signal::SIGRTMIN;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
@@ -29,6 +31,8 @@ methods! {
         "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
         Units = |c| { let name = c.own_name(); enqueue(c, name) };
     Kill "s:whom i:signal" -> "" Units = |c| { let unit = c.own_unit(); kill(c, unit) };
+    KillSubgroup "s:whom s:subgroup i:signal" -> "" Units = |c| { let unit = c.own_unit(); kill_subgroup(c, unit) };
+    QueueSignal "s:whom i:signal i:value" -> "" Units = |c| { let unit = c.own_unit(); queue_signal(c, unit) };
     ResetFailed "" -> "" Units = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
     SetProperties "b:runtime a(sv):properties" -> "" Units = |c| { let unit = c.own_unit(); set_properties(c, unit) };
     Ref "" -> "" Units = |c| { let name = c.own_name(); refer(c, name) };
@@ -43,15 +47,17 @@ methods! {
     PROCESS_METHODS:
     GetProcesses "" -> "a(sus):processes" Read = |c| { let unit = c.own_unit(); processes(c, unit) };
     AttachProcesses "s:subcgroup au:pids" -> "" Write = |c| { let unit = c.own_unit(); attach(c, unit) };
+    RemoveSubgroup "s:subcgroup t:flags" -> "" Write = |c| { let unit = c.own_unit(); remove_subgroup(c, unit) };
 }
 
 methods! {
     /// What only org.freedesktop.systemd1.Service has.
     SERVICE_METHODS:
     BindMount "s:source s:destination b:read_only b:mkdir" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = c.own_unit(); mount_into(c, unit, false) };
     MountImage "s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Units =
-        |_| not_done("Mounting into a unit");
+        |c| { let unit = c.own_unit(); mount_into(c, unit, true) };
+    DumpFileDescriptorStore "" -> "a(suuutuusu):entries" Read = |c| { let unit = c.own_unit(); dump_stored(c, unit) };
 }
 
 methods! {
@@ -202,19 +208,56 @@ fn refuse(text: &str) -> Out {
     Err(BusError::invalid_args(text).into())
 }
 
-/// EnqueueJob and EnqueueUnitJob, whose words for types are more than job types.
+/// EnqueueJob and EnqueueUnitJob.
 pub fn enqueue(call: &mut Invocation<'_>, unit: UnitName) -> Out {
-    let (word, mode) = (call.body.str()?, call.body.str()?);
-    let verb = match word {
+    let (verb, mode) = (verb_of(call.body.str()?)?, refusals::job_mode(call.body.str()?)?);
+    enqueue_verb(call, unit, verb, mode, true)
+}
+
+/// What a client's word means: those for types are more than job types.
+fn verb_of(word: &str) -> Result<Verb, BusError> {
+    Ok(match word {
         "reload-or-restart" => RELOAD_OR_RESTART,
         "reload-or-try-restart" => RELOAD_OR_TRY_RESTART,
         _ => {
             let job_type = refusals::job_type(word)?;
             Verb { job_type, reload_if_possible: false, word: job_type.as_str() }
         }
-    };
-    let mode = refusals::job_mode(mode)?;
-    enqueue_verb(call, unit, verb, mode, true)
+    })
+}
+
+/// Units of one EnqueueUnitJobMany.
+const UNITS_MAX: usize = 4096;
+
+/// EnqueueUnitJobMany: units, type, mode, no flags. All of the jobs are made, or none.
+pub fn enqueue_many(call: &mut Invocation<'_>) -> Out {
+    let names = call.body.strs()?;
+    let (verb, mode) = (verb_of(call.body.str()?)?, refusals::job_mode(call.body.str()?)?);
+    if call.body.u64()? != 0 {
+        return refuse("Flags must be zero.");
+    }
+    if names.is_empty() {
+        return refuse("No unit is named.");
+    }
+    if names.len() > UNITS_MAX {
+        let text = format!("More than {UNITS_MAX} units are named.");
+        return Err(BusError::limits_exceeded(text).into());
+    }
+    let (mut units, mut missing) = (Vec::with_capacity(names.len()), Vec::new());
+    for name in names {
+        let name = refusals::unit_name(name)?;
+        match enqueue_verb(call, name.clone(), verb, mode, false)? {
+            Step::Load(name) => missing.extend(name),
+            _ => units.extend(call.view.lookup(&name)),
+        }
+    }
+    if !missing.is_empty() {
+        return Ok(Step::Load(missing));
+    }
+    let mut seen = BTreeSet::new();
+    units.retain(|unit| seen.insert(*unit));
+    let (job_type, reload_if_possible) = (verb.job_type, verb.reload_if_possible);
+    Ok(Step::Ask(Call::EnqueueMany { units, job_type, mode, reload_if_possible }, Then::JobsOf))
 }
 
 /// Kill and KillUnit: whom, signal.
@@ -250,11 +293,7 @@ pub fn abandon(call: &Invocation<'_>, unit: UnitId) -> Out {
 pub fn attach(call: &mut Invocation<'_>, unit: UnitId) -> Out {
     let (subgroup, mut pids) = (call.body.str()?, call.body.array(b'u', |r| r.u32())?);
     pids.iter_mut().filter(|pid| **pid == 0).for_each(|pid| *pid = call.peer_pid);
-    let is_normal = |part: &str| !part.is_empty() && part != "." && part != "..";
-    if !subgroup.is_empty() && !subgroup.trim_start_matches('/').split('/').all(is_normal) {
-        let text = format!("Control group path not normalized: {subgroup}");
-        return Err(BusError::invalid_args(text).into());
-    }
+    let subgroup = normal_subgroup(subgroup)?;
     if !matches!(call.view.definition(unit).unit_type(), UnitType::Service | UnitType::Scope) {
         let text = "Processes can be attached to services and scopes only.";
         return Err(BusError::invalid_args(text).into());
@@ -263,8 +302,127 @@ pub fn attach(call: &mut Invocation<'_>, unit: UnitId) -> Out {
         let text = "Unit not running, cannot attach processes.";
         return Err(BusError::unit_inactive(text).into());
     }
-    let subgroup = subgroup.trim_start_matches('/').to_owned();
     Ok(Step::Ask(Call::Attach { unit, subgroup, pids }, Then::Nothing))
+}
+
+/// The path of a cgroup below a unit's, without a slash before it; empty for that itself.
+fn normal_subgroup(subgroup: &str) -> Result<String, BusError> {
+    let below = subgroup.trim_start_matches('/');
+    let is_normal = |part: &str| !matches!(part, "" | "." | "..");
+    match subgroup.is_empty() || below.split('/').all(is_normal) {
+        true => Ok(below.to_owned()),
+        false => {
+            let text = format!("Control group path not normalized: {subgroup}");
+            Err(BusError::invalid_args(text))
+        }
+    }
+}
+
+/// KillSubgroup and KillUnitSubgroup: whom, a cgroup below the unit's, signal. The cgroup says which processes are meant.
+pub fn kill_subgroup(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let (whom, subgroup) = (call.body.str()?, normal_subgroup(call.body.str()?)?);
+    let signal = refusals::signal(call.body.i32()?)?;
+    let must_hit = match whom {
+        "" | "cgroup" | "all" => false,
+        "cgroup-fail" | "all-fail" => true,
+        _ => return refuse("With a subgroup, only all of its processes can be killed."),
+    };
+    if subgroup.is_empty() {
+        return refuse("The subgroup is the unit's own control group.");
+    }
+    if !has_processes(call.view.definition(unit).unit_type()) {
+        return Err(BusError::not_supported("Operation not supported").into());
+    }
+    Ok(Step::Ask(Call::KillSubgroup { unit, subgroup, signal, must_hit }, Then::Nothing))
+}
+
+/// RemoveSubgroup and RemoveSubgroupFromUnit: a cgroup below the unit's, and no flags.
+pub fn remove_subgroup(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let subgroup = normal_subgroup(call.body.str()?)?;
+    if call.body.u64()? != 0 {
+        return refuse("Flags must be zero.");
+    }
+    if subgroup.is_empty() {
+        return refuse("The subgroup is the unit's own control group.");
+    }
+    Ok(Step::Ask(Call::RemoveSubgroup { unit, subgroup }, Then::Nothing))
+}
+
+/// QueueSignal and QueueSignalUnit: whom, signal, value (systemctl(1), `--kill-value=`).
+pub fn queue_signal(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let (whom, must_hit) = refusals::kill_whom(call.body.str()?)?;
+    let signal = refusals::signal(call.body.i32()?)?;
+    let value = call.body.i32()?;
+    if signal < SIGRTMIN {
+        return refuse("Value parameter only accepted for realtime signals.");
+    }
+    if !has_processes(call.view.definition(unit).unit_type()) {
+        return Err(BusError::not_supported("Operation not supported").into());
+    }
+    has_process(call, unit, whom)?;
+    let run = call.view.run(unit);
+    if must_hit && run.main_process().is_none() && run.control_pid().is_none() {
+        return Err(BusError::no_such_process("No matching processes to kill").into());
+    }
+    Ok(Step::Ask(Call::QueueSignal { unit, whom, signal, value }, Then::Nothing))
+}
+
+/// DumpFileDescriptorStore and DumpUnitFileDescriptorStore.
+pub fn dump_stored(call: &Invocation<'_>, unit: UnitId) -> Out {
+    if call.view.definition(unit).unit_type() != UnitType::Service {
+        return refuse("Unit is not of type .service");
+    }
+    Ok(Step::Ask(Call::DumpStoredFds(unit), Then::StoredFds))
+}
+
+/// BindMount, MountImage and their relatives of the manager: source, destination, whether it is read-only, whether the
+/// destination is made; options of an image.
+pub fn mount_into(call: &mut Invocation<'_>, unit: UnitId, is_image: bool) -> Out {
+    let (source, destination) = (call.body.str()?, call.body.str()?);
+    let (read_only, makes) = (call.body.bool()?, call.body.bool()?);
+    let mut options = Vec::new();
+    if is_image {
+        call.body.array(b'(', |body| {
+            body.align(8)?;
+            options.push((body.str()?.to_owned(), body.str()?.to_owned()));
+            Ok(())
+        })?;
+    }
+    if call.view.definition(unit).unit_type() != UnitType::Service {
+        return refuse("Unit is not of type .service");
+    }
+    if !is_normal_path(source) {
+        return refuse("Source path must be absolute and normalized.");
+    }
+    // What is bound without a place is seen where it is.
+    let destination = if destination.is_empty() && !is_image { source } else { destination };
+    if !is_normal_path(destination) {
+        return refuse("Destination path must be absolute and normalized.");
+    }
+    if options.len() > IMAGE_OPTIONS_MAX {
+        return refuse("An image has no such number of parts.");
+    }
+    if call.view.run(unit).main_process().is_none() {
+        return refuse("Unit is not running");
+    }
+    let mount = MountInto {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        read_only,
+        makes,
+        image: is_image.then_some(options),
+    };
+    Ok(Step::Ask(Call::MountInto { unit, mount: Box::new(mount) }, Then::Nothing))
+}
+
+/// Options of parts of an image in one call.
+const IMAGE_OPTIONS_MAX: usize = 64;
+
+/// An absolute path of one way of writing it, but for a slash at its end.
+fn is_normal_path(path: &str) -> bool {
+    let below = path.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let is_normal = |part: &str| !matches!(part, "" | "." | "..");
+    below.is_some_and(|rest| rest.is_empty() || rest.split('/').all(is_normal))
 }
 
 /// SetProperties and SetUnitProperties: whether only until the next boot, and what.

@@ -8,6 +8,7 @@ use crate::error::BusError;
 use crate::methods::{Progress, Then, explain, render};
 use crate::server::mailbox::{Hears, Mail};
 use std::sync::{Arc, Weak};
+use warren_core::model::ids::JobId;
 use warren_core::protocol::request::Asker;
 use warren_unit::UnitName;
 
@@ -154,10 +155,11 @@ impl Server {
                 {
                     let _ = self.refer(&origin, *unit, true);
                 }
-                let jobs = match &outcome {
-                    Ok(Answer::Job { job, .. }) => std::slice::from_ref(job),
-                    Ok(Answer::Jobs(jobs)) => jobs,
-                    _ => &[],
+                let jobs: Vec<JobId> = match &outcome {
+                    Ok(Answer::Job { job, .. }) => vec![*job],
+                    Ok(Answer::Jobs(jobs)) => jobs.clone(),
+                    Ok(Answer::JobsOf(jobs)) => jobs.iter().map(|(job, ..)| *job).collect(),
+                    _ => Vec::new(),
                 };
                 if let (Some(client), ReplyTo::Call(_)) = (&origin.client, &waiting.reply_to)
                     && let Some(broker) = self.broker(id)

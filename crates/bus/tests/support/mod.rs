@@ -236,7 +236,20 @@ impl Machine {
                 inner.request(asker, Request::SetMarkers { unit, change })
             }
             Call::EnqueueMarked => inner.request(asker, Request::EnqueueMarked),
-            Call::SetProperties { .. } | Call::Attach { .. } => Ok(Answer::Done),
+            Call::EnqueueMany { units, job_type, mode, reload_if_possible } => {
+                let units = units.into();
+                inner.request(
+                    asker,
+                    Request::EnqueueMany { units, job_type, mode, reload_if_possible },
+                )
+            }
+            Call::DumpStoredFds(_) => Ok(Answer::StoredFds(Vec::new())),
+            Call::QueueSignal { .. } | Call::KillSubgroup { .. } | Call::RemoveSubgroup { .. } => {
+                Ok(Answer::Done)
+            }
+            Call::SetProperties { .. } | Call::Attach { .. } | Call::MountInto { .. } => {
+                Ok(Answer::Done)
+            }
             Call::AbandonScope(unit) => inner.request(asker, Request::AbandonScope(unit)),
             Call::CancelJob(job) => inner.request(asker, Request::CancelJob(job)),
             Call::ClearJobs => inner.request(asker, Request::ClearJobs),
@@ -451,6 +464,7 @@ impl Inner {
                 Ok(Answer::Job { job, unit, kind, affected })
             }
             Some((_, Reply::Jobs(jobs))) => Ok(Answer::Jobs(jobs)),
+            Some((_, Reply::JobsOf(jobs))) => Ok(Answer::JobsOf(jobs)),
             Some((_, Reply::Refused(refusal))) => Err(refusal.into()),
             _ => Ok(Answer::Done),
         }

@@ -211,12 +211,8 @@ pub(crate) fn job_deadline(core: &mut Core, unit: UnitId) {
     };
     let cause = waited_for(&core.graph, &core.units, unit).map_or(Cause::None, Cause::Dependency);
     finish_job(core, unit, JobResult::Timeout, Reason::new(code, cause));
-    core.outbox.emergency(
-        section.job_timeout_action,
-        unit,
-        None,
-        &section.job_timeout_reboot_argument,
-    );
+    let action = ("JobTimeoutAction", section.job_timeout_action);
+    core.outbox.limit_emergency(action, unit, &section.job_timeout_reboot_argument);
 }
 
 /// The first unit whose job this one's job waits for.

@@ -16,7 +16,8 @@ use crate::protocol::request::{Notice, Refusal, Reply};
 use crate::protocol::trace_event::What;
 use crate::transaction::{Anchor, Circle, LeftOut, Plan, Planned};
 use crate::{state_change, transaction};
-use warren_unit::LoadState;
+use std::collections::BTreeMap;
+use warren_unit::{LoadState, Relation};
 
 /// Builds and installs the transaction for `anchor`. Once the end has begun nothing comes up
 /// any more, whoever or whatever asks for it.
@@ -35,6 +36,48 @@ pub(crate) fn enqueue(core: &mut Core, anchor: Anchor, cause: Cause) -> Result<R
         Ok(plan) => Ok(install(core, plan, anchor, cause)),
         Err(refusal) => Err(note_refusal(core, anchor, cause, refusal)),
     }
+}
+
+/// The same for several anchors: all of their transactions or none. No job of one of them begins before those of all
+/// are there, so that they keep their order.
+pub(crate) fn enqueue_many(
+    core: &mut Core,
+    anchors: &[Anchor],
+    cause: Cause,
+) -> Result<Vec<(JobId, UnitId, JobKind)>, Refusal> {
+    if anchors.iter().any(|anchor| matches!(anchor.mode, JobMode::Isolate | JobMode::Flush)) {
+        return Err(Refusal::BadMode("This job mode is for one unit at a time."));
+    }
+    let graph = core.graph.clone();
+    let mut asked: BTreeMap<UnitId, JobKind> = BTreeMap::new();
+    for &anchor in anchors {
+        if core.totals.stopping && anchor.job_type != JobType::Stop {
+            return Err(Refusal::ShuttingDown);
+        }
+        let plan = transaction::build(&graph, core, anchor)
+            .map_err(|refusal| note_refusal(core, anchor, cause, refusal))?;
+        for Planned { unit, kind, .. } in plan.jobs {
+            let up = core.units.active_state(unit).is_up_or_coming();
+            let merged = asked.get(&unit).map_or(Some(kind), |other| kind.merge(*other, up));
+            let conflict = || Refusal::JobsConflict(graph.name(unit).clone());
+            asked.insert(unit, merged.ok_or_else(conflict)?);
+        }
+    }
+    // What is down already needs no stop, and would be started all the same.
+    let starts = |unit| matches!(asked.get(&unit), Some(JobKind::Start | JobKind::Restart));
+    let started = asked.keys().copied().filter(|&unit| starts(unit));
+    let rivals = |unit| graph.related(unit, Relation::Conflicts);
+    if let Some(rival) = started.flat_map(rivals).find(|&rival| starts(rival)) {
+        return Err(Refusal::JobsConflict(graph.name(rival).clone()));
+    }
+    let mut made = Vec::with_capacity(anchors.len());
+    for &anchor in anchors {
+        match enqueue(core, anchor, cause)? {
+            Reply::Job { job, unit, kind, .. } => made.push((job, unit, kind)),
+            other => unreachable!("an enqueued anchor is a job, not {other:?}"),
+        }
+    }
+    Ok(made)
 }
 
 /// Who asks later why the unit is down is told that its start was refused, when and why. Its

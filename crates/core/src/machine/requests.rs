@@ -40,16 +40,16 @@ fn serve(
     };
     let reply = match request {
         Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
-            let job_type = reload_or_restart(&core.graph, unit, job_type, reload_if_possible);
-            if let Err(refusal) = check_manual(&core.graph, &core.units, unit, job_type, mode) {
-                let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
-                let anchor = Anchor { unit, job_type, mode };
-                return Err(match is_for_good {
-                    true => install::note_refusal(core, anchor, cause, refusal),
-                    false => refusal,
-                });
+            let anchor = anchor(core, (unit, job_type, mode), reload_if_possible, cause)?;
+            install::enqueue(core, anchor, cause)
+        }
+        Request::EnqueueMany { units, job_type, mode, reload_if_possible } => {
+            let mut anchors = Vec::with_capacity(units.len());
+            for &unit in &units {
+                let asked = (unit, job_type, mode);
+                anchors.push(anchor(core, asked, reload_if_possible, cause)?);
             }
-            install::enqueue(core, Anchor { unit, job_type, mode }, cause)
+            install::enqueue_many(core, &anchors, cause).map(Reply::JobsOf)
         }
         Request::StartScope { unit, mode, pids } => {
             scope::await_processes(core, unit, pids)?;
@@ -115,6 +115,23 @@ fn serve(
         Request::Clean { unit, kinds } => return cleanup::clean(core, client, unit, &kinds),
     };
     reply.map(Some)
+}
+
+/// The job that a client asks for, unless it may not be asked for by hand.
+fn anchor(
+    core: &mut Core,
+    (unit, job_type, mode): (UnitId, JobType, JobMode),
+    reload_if_possible: bool,
+    cause: Cause,
+) -> Result<Anchor, Refusal> {
+    let job_type = reload_or_restart(&core.graph, unit, job_type, reload_if_possible);
+    let anchor = Anchor { unit, job_type, mode };
+    match check_manual(&core.graph, &core.units, unit, job_type, mode) {
+        Err(refusal @ Refusal::OnlyByDependency(..)) => {
+            Err(install::note_refusal(core, anchor, cause, refusal))
+        }
+        other => other.map(|()| anchor),
+    }
 }
 
 fn job_unit(units: &Units, id: JobId) -> Option<UnitId> {

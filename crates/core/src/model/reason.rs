@@ -109,6 +109,7 @@ codes! {
     UnmountTimeout = 97, "not unmounted within TimeoutSec=", "find out what the unmount waits for: a server that does not respond, or unwritten data";
     KernelHolds = 98, "processes survived SIGKILL (uninterruptible sleep): their PIDs are in the unit's log", "bring back what the kernel waits for: usually a file server that does not respond, or a disk";
     Elapsed = 99, "nothing that the timer waits for is to come (RemainAfterElapse=no)", "start it again, for what is to come from then on";
+    WatchdogIgnored = 100, "not done what a watchdog or a limit asks for: service watchdogs are off", "`systemctl service-watchdogs yes`";
 }
 
 impl Code {

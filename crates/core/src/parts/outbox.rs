@@ -4,6 +4,7 @@
 //! Must not: know what an answer means to the unit that asked.
 
 use crate::model::ids::{ClientId, EffectId, UnitId};
+use crate::model::reason::{Cause, Code, Reason};
 use crate::model::time::Monotonic;
 use crate::parts::trace_queue::TraceQueue;
 use crate::protocol::event::{Effect, KillTarget};
@@ -21,6 +22,8 @@ pub(crate) struct Outbox {
     pub trace: TraceQueue,
     /// The machine ends by other means than jobs: no command of a unit begins any more. Mounts may still go.
     pub given_up: bool,
+    /// What service watchdogs and limits ask for is not done (systemctl(1), "service-watchdogs").
+    pub ignores_watchdogs: bool,
     /// Who waits for a unit to be frozen or thawed, by the effect.
     pub waiting_clients: BTreeMap<EffectId, ClientId>,
     next_id: EffectId,
@@ -37,6 +40,7 @@ impl Default for Outbox {
             effects: Vec::new(),
             trace: TraceQueue::default(),
             given_up: false,
+            ignores_watchdogs: false,
             waiting_clients: BTreeMap::new(),
             next_id: EffectId(1),
             pending: BTreeMap::new(),
@@ -75,6 +79,20 @@ impl Outbox {
             let argument = argument.clone();
             self.effects.push(Effect::Emergency { action, unit, status, argument });
         }
+    }
+
+    /// The same for a limit that was reached, unless such are ignored, which the log is told.
+    pub fn limit_emergency(
+        &mut self,
+        (setting, action): (&'static str, EmergencyAction),
+        unit: UnitId,
+        argument: &Option<Box<str>>,
+    ) {
+        if !self.ignores_watchdogs || action == EmergencyAction::None {
+            return self.emergency(action, unit, None, argument);
+        }
+        let reason = Reason::new(Code::WatchdogIgnored, Cause::None);
+        self.tell(Notice::Log { unit, reason, detail: format!("{setting}={}", action.as_str()) });
     }
 
     /// A new effect of `unit`, pending until it is done.

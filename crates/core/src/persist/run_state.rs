@@ -84,6 +84,8 @@ enum Record<'r> {
     Markers { unit: UnitId, markers: Markers },
     /// What clients set of the manager's own messages; follows what else they set. Since version 12.
     ClientLog(Cow<'r, ClientLog>),
+    /// Whether clients have service watchdogs acted on; follows what else they set. Since version 12.
+    ServiceWatchdogs(bool),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -176,6 +178,9 @@ pub struct ClientSettings {
     /// Of its own messages; a record of its own.
     #[serde(skip)]
     pub log: ClientLog,
+    /// Whether service watchdogs are acted on, if they say so; a record of its own.
+    #[serde(skip)]
+    pub service_watchdogs: Option<bool>,
 }
 
 /// What clients set of the manager's own messages (systemctl(1), `log-level` and `log-target`).
@@ -327,11 +332,11 @@ pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
 /// Appends what clients set of the manager; says how many records that is.
 pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) -> u32 {
     write_frame(out, &Record::ClientSettings(Cow::Borrowed(settings)));
-    if settings.log == ClientLog::default() {
-        return 1;
-    }
-    write_frame(out, &Record::ClientLog(Cow::Borrowed(&settings.log)));
-    2
+    let log = Some(&settings.log).filter(|log| **log != ClientLog::default());
+    let watchdogs = settings.service_watchdogs;
+    log.inspect(|log| write_frame(out, &Record::ClientLog(Cow::Borrowed(log))));
+    watchdogs.inspect(|on| write_frame(out, &Record::ServiceWatchdogs(*on)));
+    1 + u32::from(log.is_some()) + u32::from(watchdogs.is_some())
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -472,6 +477,7 @@ impl Restored {
             Record::Boot(boot) => self.boot = boot,
             Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
             Record::ClientLog(log) => self.client_settings.log = log.into_owned(),
+            Record::ServiceWatchdogs(on) => self.client_settings.service_watchdogs = Some(on),
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;

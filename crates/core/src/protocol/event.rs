@@ -177,6 +177,8 @@ pub enum Event {
     },
     /// What unit files leave open is this from now on (systemd-system.conf(5)).
     Defaults(Arc<Defaults>),
+    /// Whether service watchdogs, and what limits ask for, are acted on (systemctl(1), `service-watchdogs`).
+    ServiceWatchdogs(bool),
 }
 
 /// What is known of a bus name.

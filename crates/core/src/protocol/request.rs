@@ -87,6 +87,17 @@ pub enum Request {
         /// `try-reload-or-restart`).
         reload_if_possible: bool,
     },
+    /// Make a job for each of several units, and all that comes with them, at once: all of them or none.
+    EnqueueMany {
+        /// The units of the anchor jobs.
+        units: Box<[UnitId]>,
+        /// The type of each.
+        job_type: JobType,
+        /// How they meet other jobs.
+        mode: JobMode,
+        /// As for one.
+        reload_if_possible: bool,
+    },
     /// End a job before its time.
     CancelJob(JobId),
     /// End all jobs.
@@ -174,6 +185,8 @@ pub enum Reply {
     },
     /// The anchor jobs of several transactions.
     Jobs(Vec<JobId>),
+    /// The same, with their units and what they are, in the order of the units.
+    JobsOf(Vec<(JobId, UnitId, JobKind)>),
     /// Done; nothing to tell.
     Done,
     /// Refused.

@@ -42,7 +42,8 @@ fn refuse_start_limit(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
     });
     if core.graph.flags(unit).has_job_settings() {
         let section = unit_settings::compiled(core, unit).section.clone();
-        core.outbox.emergency(section.start_limit_action, unit, None, &section.reboot_argument);
+        let action = ("StartLimitAction", section.start_limit_action);
+        core.outbox.limit_emergency(action, unit, &section.reboot_argument);
     }
     Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
 }

@@ -748,6 +748,10 @@ fn watchdog_missed(core: &mut Core, unit: UnitId) {
 }
 
 fn bitten(core: &mut Core, unit: UnitId) {
+    if core.outbox.ignores_watchdogs {
+        let detail = "WatchdogSec=".to_owned();
+        return state_change::note(core, unit, Code::WatchdogIgnored, Cause::None, detail);
+    }
     fail(core, unit, Outcome::Watchdog, Code::WatchdogTimeout);
     stop::enter_signal(core, unit, ServicePhase::StopWatchdog);
 }

@@ -497,3 +497,11 @@ fn objects_do_not_see_those_that_are_made_with_them() {
         "Container a (1)\n  vars = {\"x\":null} [1]\nGroup g (2)\n  vars = {\"all\":1} [2]",
     );
 }
+
+#[test]
+fn functions_that_call_each_other_without_end_are_a_fault_with_a_place() {
+    check_fault(
+        "function a() { b() }\nfunction b() { a() }\nobject Container \"x\" { vars.v = a() }",
+        &["Stack overflow while evaluating expression", "t:"],
+    );
+}

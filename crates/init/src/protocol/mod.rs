@@ -4,7 +4,8 @@
 //! 2. [`control`]: warrend <-> warren-init, over a `SOCK_SEQPACKET` pair.
 //! 3. [`ring`]: the exit ring, shared memory written by init and read by warrend.
 //!
-//! Beside them, [`session`] is what programs of one spawn tell each other where it opens a session of PAM.
+//! Beside them, [`session`] is what programs of one spawn tell each other where it opens a session of PAM, and
+//! [`mount_into`] what a program is started with that mounts something for a process.
 //!
 //! Every packet is one version byte and the postcard encoding of one value. A packet of another
 //! version, or one that does not decode to its last byte, is refused as a whole. Fds travel with
@@ -24,6 +25,7 @@
 pub mod birth;
 pub mod control;
 pub mod exec;
+pub mod mount_into;
 pub mod ring;
 pub mod session;
 mod step;

@@ -596,3 +596,43 @@ fn cursors_come_back() {
         assert_eq!(Cursor::parse(bad), None, "{bad}");
     }
 }
+
+/// Blocks and files whose times overlap are all looked at (systemd#43805).
+#[test]
+fn what_came_after_the_clock_was_set_back_is_found_by_its_time() {
+    const HOUR: u64 = 3_600_000_000;
+    const NOON: u64 = 1_700_000_000_000_000;
+    for rotates in [false, true] {
+        let mut writer = Writer::new(5);
+        let boot = Id128([1; 16]);
+        let times = [("a", NOON), ("b", NOON - HOUR), ("c", NOON + HOUR / 6)];
+        for (monotonic_us, (message, realtime_us)) in (1..).zip(times) {
+            let stamp = Stamp { realtime_us, monotonic_us, boot };
+            let fields = [("MESSAGE", message)].into_iter().collect();
+            writer.store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
+            if rotates {
+                writer.store.rotate().expect("no faults");
+                writer.upkeep();
+            }
+        }
+        writer.store.flush().expect("no faults");
+        let journal = writer.journal();
+        let between = |since_us, until_us| {
+            let (since_us, until_us) = (Some(since_us), Some(until_us));
+            let query = Query { since_us, until_us, ..Query::default() };
+            let found = [Direction::Forward, Direction::Backward].map(|direction| {
+                let entries = journal.entries(&query, direction, None);
+                let mut found: Vec<u64> =
+                    entries.map(|entry| entry.expect("whole").stamp.realtime_us).collect();
+                found.sort_unstable();
+                found
+            });
+            assert_eq!(found[0], found[1]);
+            found[0].clone()
+        };
+        let minute = HOUR / 60;
+        assert_eq!(between(NOON - HOUR - minute, NOON - HOUR + minute), [NOON - HOUR]);
+        assert_eq!(between(NOON - minute, NOON + minute), [NOON]);
+        assert_eq!(between(NOON + minute, NOON + HOUR), [NOON + HOUR / 6]);
+    }
+}

@@ -1,7 +1,7 @@
 //! Jobs asked for over the control socket, and waited for.
 //!
-//! All jobs of a request are queued before the first is waited for, as systemctl does it: so what
-//! is stopped together stops at the same time, and in the order of the units' relations.
+//! All jobs of a request are taken by the loop at once: so what is started or stopped together begins at the same
+//! time, and in the order of the units' relations, whichever is named first.
 
 use std::io;
 use std::sync::Arc;
@@ -29,8 +29,6 @@ struct JobCall {
     name: UnitName,
     job_type: JobType,
     answer: JobAnswer,
-    /// What became of the comment.
-    said: Result<(), Refused>,
 }
 
 /// What its answer comes with.
@@ -44,7 +42,11 @@ enum JobAnswer {
 /// One job.
 pub(crate) fn job(request: &Job, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<JobEnd> {
     let unit = request.unit.as_deref().ok_or_else(|| invalid("unit"))?;
-    JobCall::of(unit, request, caller, shared)?.answered(caller, shared)
+    let (call, order) = JobCall::of(unit, request, caller, shared)?;
+    shared.order(order);
+    let said = comment(&call.name, request.comment.as_deref(), caller.asker, shared);
+    let answer = call.answered(caller, shared)?;
+    said.map(|()| answer)
 }
 
 /// A job for each unit; `tell` gets one row for each, in the same order.
@@ -54,13 +56,26 @@ pub(crate) fn jobs(
     shared: &Arc<Shared>,
     mut tell: impl FnMut(JobsRow) -> io::Result<()>,
 ) -> io::Result<()> {
-    let Jobs { units, job_type, mode, reload_if_possible, wait, comment } = request.clone();
-    let each = Job { unit: None, job_type, mode, reload_if_possible, wait, comment };
-    let asked: Vec<Result<JobCall, Refused>> =
-        units.iter().map(|name| JobCall::of(name, &each, caller, shared)).collect();
-    for (name, asked) in units.into_iter().zip(asked) {
+    let Jobs { units, job_type, mode, reload_if_possible, wait, comment: said } = request.clone();
+    let each = Job { unit: None, job_type, mode, reload_if_possible, wait, comment: None };
+    let mut orders = Vec::with_capacity(units.len());
+    let mut asked: Vec<Result<JobCall, Refused>> = Vec::with_capacity(units.len());
+    for name in &units {
+        let made = JobCall::of(name, &each, caller, shared);
+        asked.push(made.map(|(call, order)| {
+            orders.push(order);
+            call
+        }));
+    }
+    shared.order(Order::Together(orders));
+    // Said while the jobs are under way; each is refused with its job.
+    let comment = |call: &JobCall| comment(&call.name, said.as_deref(), caller.asker, shared);
+    let said: Vec<Option<_>> = asked.iter().map(|call| call.as_ref().ok().map(comment)).collect();
+    for ((name, asked), said) in units.into_iter().zip(asked).zip(said) {
         let unit = Some(name);
-        tell(match asked.and_then(|asked| asked.answered(caller, shared)) {
+        let answer = asked.and_then(|asked| asked.answered(caller, shared));
+        let answer = answer.and_then(|end| said.unwrap_or(Ok(())).map(|()| end));
+        tell(match answer {
             Ok(JobEnd { job, result }) => JobsRow { job, result, unit, ..JobsRow::default() },
             Err((error, message)) => {
                 let (error, message) = (Some(error), Some(message));
@@ -72,13 +87,13 @@ pub(crate) fn jobs(
 }
 
 impl JobCall {
-    /// Puts the job into the queue of orders.
+    /// The order that asks for the job.
     fn of(
         unit: &str,
         wanted: &Job,
         caller: &Caller<'_>,
         shared: &Arc<Shared>,
-    ) -> Result<JobCall, Refused> {
+    ) -> Result<(JobCall, Order), Refused> {
         let asker = caller.asker;
         let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
         let job_type = wanted.job_type.as_ref().map_or(JOB_TYPE, |word| word.as_str());
@@ -91,17 +106,18 @@ impl JobCall {
                 .ok_or_else(|| invalid("mode"))?,
             reload_if_possible: wanted.reload_if_possible,
         };
-        let answer = match wanted.wait {
-            Some(false) => JobAnswer::Queued(queue(shared, caller, call)),
+        let (answer, order) = match wanted.wait {
+            Some(false) => {
+                let (sender, outcome) = caller.awaited();
+                let reply = ReplySender::new(move |outcome| sender.send(outcome));
+                (JobAnswer::Queued(outcome), Order::Call { asker, call, reply })
+            }
             _ => {
                 let (reply, end) = caller.awaited();
-                shared.order(Order::CallAndWait { asker, call, reply });
-                JobAnswer::End(end)
+                (JobAnswer::End(end), Order::CallAndWait { asker, call, reply })
             }
         };
-        // Said while the job is under way; it is refused with it.
-        let said = comment(&name, wanted.comment.as_deref(), asker, shared);
-        Ok(JobCall { name, job_type, answer, said })
+        Ok((JobCall { name, job_type, answer }, order))
     }
 
     /// Waits for the answer; the job goes on without its caller.
@@ -118,8 +134,7 @@ impl JobCall {
         if matches!(self.job_type, JobType::TryRestart | JobType::TryReload | JobType::Reload) {
             refuse_what_cannot_be_up(&shared.view(), &self.name)?;
         }
-        let answer = answer?;
-        self.said.map(|()| answer)
+        answer
     }
 }
 
@@ -154,13 +169,6 @@ fn refuse_what_cannot_be_up(view: &View, name: &UnitName) -> Result<(), Refused>
         Some(error) => Err((ErrorName::UnitRefused, error.text)),
         None => Ok(()),
     }
-}
-
-fn queue(shared: &Arc<Shared>, caller: &Caller<'_>, call: Call) -> Awaited<Outcome> {
-    let (sender, outcome) = caller.awaited();
-    let reply = ReplySender::new(move |outcome| sender.send(outcome));
-    shared.call(caller.asker, call, reply);
-    outcome
 }
 
 fn queued(outcome: Outcome) -> Answered<JobEnd> {

@@ -39,6 +39,7 @@ pub fn bus_answer(reply: Reply) -> Outcome {
     match reply {
         Reply::Job { job, unit, kind, affected } => Ok(Answer::Job { job, unit, kind, affected }),
         Reply::Jobs(jobs) => Ok(Answer::Jobs(jobs)),
+        Reply::JobsOf(jobs) => Ok(Answer::JobsOf(jobs)),
         Reply::Done => Ok(Answer::Done),
         Reply::Refused(refusal) => Err(refusal.into()),
     }
@@ -51,6 +52,7 @@ impl Daemon {
             Order::CallAndWait { asker, call, reply } => {
                 self.take_job_call(asker, call, Client::Waiter(reply));
             }
+            Order::Together(orders) => orders.into_iter().for_each(|order| self.take_order(order)),
             Order::Ask { asker, request, reply } => {
                 self.ask(asker, request, Client::Waiter(reply));
             }
@@ -146,6 +148,21 @@ impl Daemon {
             Call::Kill { unit, whom, signal } => {
                 self.ask(asker, Request::Kill { unit, whom, signal }, Client::Bus(reply));
             }
+            Call::EnqueueMany { units, job_type, mode, reload_if_possible } => {
+                let units = units.into();
+                let many = Request::EnqueueMany { units, job_type, mode, reload_if_possible };
+                self.ask(asker, many, Client::Bus(reply));
+            }
+            Call::QueueSignal { unit, whom, signal, value } => {
+                reply.send(self.queue_signal(unit, whom, (signal, value)));
+            }
+            Call::KillSubgroup { unit, subgroup, signal, must_hit } => {
+                reply.send(self.kill_subgroup(unit, &subgroup, (signal, must_hit)));
+            }
+            Call::RemoveSubgroup { unit, subgroup } => {
+                reply.send(self.remove_subgroup(unit, &subgroup));
+            }
+            Call::DumpStoredFds(unit) => reply.send(self.dump_stored(unit)),
             Call::Freeze { unit, frozen } => {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
@@ -165,6 +182,7 @@ impl Daemon {
             Call::Attach { unit, subgroup, pids } => {
                 self.attach_by_call(unit, &subgroup, &pids, reply);
             }
+            Call::MountInto { unit, mount } => self.mount_into(unit, &mount, reply),
             Call::ForgetStamp(unit) => self.forget_stamp(unit, reply),
             Call::Clean { unit, kinds } => {
                 self.ask(asker, Request::Clean { unit, kinds }, Client::Bus(reply));
@@ -262,10 +280,12 @@ impl Daemon {
                 self.set_client_settings(ClientSettings { log, ..settings });
                 Ok(Answer::Done)
             }
-            Call::SetProperty(setting) => Err(BusError::not_supported(format!(
-                "{} cannot be changed while this manager runs.",
-                setting.name()
-            ))),
+            Call::SetProperty(ManagerSetting::ServiceWatchdogs(on)) => {
+                let settings = self.recording.state.client_settings().clone();
+                let service_watchdogs = Some(on);
+                self.set_client_settings(ClientSettings { service_watchdogs, ..settings });
+                Ok(Answer::Done)
+            }
             // The rest is answered where it was taken.
             _ => Err(BusError::not_supported("This version does not support this.")),
         }
@@ -590,6 +610,11 @@ impl Daemon {
         let level = level.or_else(|| self.options.log_level(&stated));
         let target = target.unwrap_or_else(|| self.options.log_target(&stated));
         restrict(level, Some(target));
+        let at_boot = || self.options.service_watchdogs();
+        let service_watchdogs = settings.service_watchdogs.or_else(at_boot).unwrap_or(true);
+        if self.shared.facts().service_watchdogs != service_watchdogs {
+            self.event_loop.events.push_back(Event::ServiceWatchdogs(service_watchdogs));
+        }
         self.shared.change_facts(|facts| {
             let word = level.and_then(|level| LOG_LEVELS.get(usize::from(level)));
             facts.log_level =
@@ -597,6 +622,7 @@ impl Daemon {
             facts.log_target = target.as_str().to_owned();
             facts.environment = all;
             facts.exit_code = settings.exit_code;
+            facts.service_watchdogs = service_watchdogs;
         });
     }
 

@@ -16,8 +16,13 @@ use std::sync::Arc;
 use warren_bus::backend::Backend;
 use warren_core::model::ids::{ClientId, UnitId};
 use warren_core::persist::run_state::Late;
-use warren_core::protocol::event::Effect;
-use warren_core::protocol::request::{Notice, Reply};
+use warren_core::protocol::event::{Effect, Event};
+use warren_core::protocol::request::{Notice, Reply, Request};
+
+/// Whether a client asks for a job by it.
+fn makes_job(event: &Event) -> bool {
+    matches!(event, Event::Request { request: Request::Enqueue { .. }, .. })
+}
 
 impl Daemon {
     /// Steps through everything that has happened, and does the tasks that wait for it, until nothing is left to do
@@ -40,8 +45,15 @@ impl Daemon {
     fn step(&mut self) {
         let mut effects = Vec::new();
         let moment = now();
-        for event in self.event_loop.events.drain(..) {
-            effects.extend(self.core.step(moment, event));
+        while let Some(event) = self.event_loop.events.pop_front() {
+            let mut together = vec![event];
+            // Jobs that are asked for at once keep the order of their units, whichever is named first.
+            while together.last().is_some_and(makes_job)
+                && let Some(next) = self.event_loop.events.pop_front_if(|next| makes_job(next))
+            {
+                together.push(next);
+            }
+            effects.extend(self.core.step_all(moment, together));
         }
         let named = self.process.table.core_was_told();
         self.take_in_named(named);
@@ -238,7 +250,7 @@ impl Daemon {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => self.clients.wait_for_job(job, unit, waiter),
-                Reply::Jobs(_) | Reply::Done => waiter.send(JobOutcome::Nothing),
+                Reply::Jobs(_) | Reply::JobsOf(_) | Reply::Done => waiter.send(JobOutcome::Nothing),
                 Reply::Refused(refusal) => {
                     let (text, about) = (refusal.to_string(), refusal.unit().cloned());
                     waiter.send(JobOutcome::Refused { text, about });

@@ -96,6 +96,13 @@ impl FdStore {
         stored.filter(|stored| !stored.is_passed()).count()
     }
 
+    /// Those that the unit has stored, with their names.
+    pub fn stored_by(&self, unit: UnitId) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
+        let stored = self.stored.get(&unit).into_iter().flatten();
+        let own = stored.filter(|stored| !stored.is_passed());
+        own.map(|stored| (stored.name.as_str(), stored.fd.as_fd()))
+    }
+
     /// For a new run of the unit, with their names: those that it has stored, and those that a client passed to be
     /// among them.
     pub fn for_unit(&self, unit: UnitId) -> impl Iterator<Item = (String, Rc<ReceivedFd>)> {

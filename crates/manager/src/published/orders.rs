@@ -49,6 +49,8 @@ pub enum Order {
         /// Where the end goes.
         reply: AnswerTo<JobOutcome>,
     },
+    /// Several that are taken at once.
+    Together(Vec<Order>),
     /// A request that clients of the bus do not have.
     Ask {
         /// Who asks.

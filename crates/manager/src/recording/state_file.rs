@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(restored(&file).client_settings, ClientSettings::default());
         let environment = Some([("A".into(), "b c".into())].into());
         let log = ClientLog { level: Some(4), target: None };
-        let set = ClientSettings { environment, exit_code: 7, log };
+        let service_watchdogs = Some(false);
+        let set = ClientSettings { environment, exit_code: 7, log, service_watchdogs };
         file.set_client_settings(set.clone());
         let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
         let read_only = std::fs::File::open(path).expect("it can be opened");

@@ -4,6 +4,7 @@ use crate::base::environment::Environment;
 use crate::spawn::environment_files::Reads;
 use crate::spawn::filters::Filters;
 use crate::spawn::helpers::Helpers;
+use crate::spawn::mounts_into::MountsInto;
 use crate::spawn::namespaces::Stores;
 use crate::spawn::tools::Tools;
 use crate::spawn::users::Names;
@@ -26,6 +27,8 @@ pub(crate) struct Spawning {
     pub(crate) namespaces: Stores,
     /// What units see of the file system.
     pub(crate) views: Views,
+    /// Mounts that are being made for processes that run.
+    pub(crate) mounts_into: MountsInto,
     /// It was logged that stalled helpers are no longer replaced.
     pub(crate) is_limit_reported: bool,
 }
@@ -42,6 +45,7 @@ impl Spawning {
             filters: Filters::default(),
             namespaces: Stores::default(),
             views: Views::default(),
+            mounts_into: MountsInto::default(),
             is_limit_reported: false,
         }
     }

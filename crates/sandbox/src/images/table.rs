@@ -47,6 +47,11 @@ impl Role {
         ("xbootldr", Role::Xbootldr),
     ];
 
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Role> {
+        Role::NAMES.iter().map(|(_, role)| *role)
+    }
+
     /// By its name in settings.
     pub fn from_name(name: &str) -> Option<Role> {
         Role::NAMES.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)

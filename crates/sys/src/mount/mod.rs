@@ -15,6 +15,7 @@ use rustix::mount as rm;
 use crate::error::{Context, Error, Result};
 use crate::namespace::{self, Namespaces};
 
+pub mod inside;
 pub mod mountinfo;
 pub mod options;
 pub mod own;

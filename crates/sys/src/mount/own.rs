@@ -87,6 +87,16 @@ pub fn set_attributes(mount: BorrowedFd<'_>, bits: u64, recursive: bool) -> Resu
     }
     let clear = if bits & ATIME == 0 { 0 } else { ATIME };
     let attributes = MountAttr { set: bits, clear, propagation: 0, user_namespace: 0 };
+    set(mount, &attributes, recursive)
+}
+
+/// Has a mount, and all below it, follow what it is a copy of: what is mounted on the copy is not seen there.
+pub fn follow(mount: BorrowedFd<'_>) -> Result<()> {
+    let propagation = libc::MS_SLAVE;
+    set(mount, &MountAttr { set: 0, clear: 0, propagation, user_namespace: 0 }, true)
+}
+
+fn set(mount: BorrowedFd<'_>, attributes: &MountAttr, recursive: bool) -> Result<()> {
     let mut flags = libc::AT_EMPTY_PATH;
     if recursive {
         flags |= libc::AT_RECURSIVE;
@@ -98,7 +108,7 @@ pub fn set_attributes(mount: BorrowedFd<'_>, bits: u64, recursive: bool) -> Resu
             mount.as_raw_fd(),
             c"".as_ptr(),
             flags,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             size_of::<MountAttr>(),
         )
     };

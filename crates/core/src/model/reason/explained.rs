@@ -447,4 +447,11 @@ rows! {
          and the moments that its On*Sec= settings count from are over."
         "`systemctl cat UNIT`; `systemd-analyze calendar` shows when an expression elapses."
         "`warren start UNIT` has its time spans count anew. Without RemainAfterElapse=no the timer stays active."
+    WatchdogIgnored:
+        "The unit gave no sign of life within WatchdogSec=, said itself that something is wrong, or reached its start \
+         limit or the time of its job. It was neither ended, nor was its StartLimitAction= or JobTimeoutAction= \
+         followed, as service watchdogs are off."
+        "`systemctl service-watchdogs` says whether they are on. `systemctl service-watchdogs no`, and \
+         `systemd.service_watchdogs=no` on the kernel's command line, switch them off."
+        "`systemctl service-watchdogs yes`, and look at the unit: what its watchdog was for has happened."
 }

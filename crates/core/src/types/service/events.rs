@@ -561,6 +561,8 @@ fn notify_ready(core: &mut Core, unit: UnitId, config: &ServiceConfig) {
     let is_by_name = config.service_type == ServiceType::Dbus;
     run.ready |= !(is_by_name && run.phase == ServicePhase::Start);
     run.notify_reloading = false;
+    // Who is ready again has not ended: a reload may replace the main process.
+    run.stopping &= run.phase.is_signalled();
     let by_notify = matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
     match run.phase {
         ServicePhase::Start if by_notify && run.main.asked().is_none() => {

@@ -55,15 +55,7 @@ pub fn enter(spec: &mut ExecSpec) -> Result<Option<Space>, SpawnError> {
     if images.len() > IMAGES_MAX {
         return Err(failed(STEP, 0, format!("more than {IMAGES_MAX} images")));
     }
-    // What others see of it stays empty; the lock is for those who look for a device and make one.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(AT).map_err(|e| io_failed(AT, &e))?;
-    let lock = File::open(AT).map_err(|e| io_failed(AT, &e))?;
-    let before = namespace::open("/proc/thread-self/ns/mnt").map_err(|e| wrong(STEP, &e))?;
-    own::begin().map_err(|e| wrong(STEP, &e))?;
-    let space = Space(before);
-    let place = own::file_system(c"tmpfs", [(c"mode", Some(c"0700"))].into_iter())
-        .and_then(|made| own::attach(made.as_fd(), own::place(&c_text(AT))?.as_fd()));
-    place.map_err(|e| wrong(STEP, &e))?;
+    let (space, lock) = begin()?;
     let mut extensions = Vec::new();
     for (at, image) in images.iter().enumerate() {
         let directory = format!("{AT}/{at}");
@@ -95,6 +87,29 @@ pub fn enter(spec: &mut ExecSpec) -> Result<Option<Space>, SpawnError> {
         spec.view.plan.entries.push(bound(from, to.to_owned(), false));
     }
     Ok(Some(space))
+}
+
+/// Goes into mounts of its own, where images are below [`AT`]. The lock is for those who look for a device and make one.
+fn begin() -> Result<(Space, File), SpawnError> {
+    // What others see of it stays empty.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(AT).map_err(|e| io_failed(AT, &e))?;
+    let lock = File::open(AT).map_err(|e| io_failed(AT, &e))?;
+    let before = namespace::open("/proc/thread-self/ns/mnt").map_err(|e| wrong(STEP, &e))?;
+    own::begin().map_err(|e| wrong(STEP, &e))?;
+    let space = Space(before);
+    let place = own::file_system(c"tmpfs", [(c"mode", Some(c"0700"))].into_iter())
+        .and_then(|made| own::attach(made.as_fd(), own::place(&c_text(AT))?.as_fd()));
+    place.map_err(|e| wrong(STEP, &e))?;
+    Ok((space, lock))
+}
+
+/// The mounts of one image, that are nowhere yet.
+pub fn mount_alone(image: &Image) -> Result<OwnedFd, SpawnError> {
+    let (_space, lock) = begin()?;
+    let directory = format!("{AT}/0");
+    mount_image(image, &image.options, &directory, &lock)?;
+    let copy = own::place(&c_text(&directory)).and_then(|place| own::copy(place.as_fd(), true));
+    copy.map_err(|e| wrong(STEP, &e))
 }
 
 /// Whether a spec has something of an image.

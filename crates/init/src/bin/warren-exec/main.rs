@@ -16,6 +16,7 @@ mod fds;
 mod identity;
 mod images;
 mod labels;
+mod mount_into;
 mod mounts;
 mod namespaces;
 mod numa;
@@ -38,6 +39,7 @@ Usage: warren-exec --socket=FD [--cgroup-root=FD]   (started by warren-init)
   --socket=FD       where requests come from
   --cgroup-root=FD  root of the cgroup tree
   --continue=FD     what is left of a spawn, for the process that has opened its session
+  --mount-into=...  mount something for the process whose pidfd is standard input
   --version         print the version
   --help            this text
 ";
@@ -63,6 +65,11 @@ fn main() {
                 std::process::exit(usage::EXIT_USAGE.into())
             }
         }
+    }
+    if let Some((first, rest)) = words.split_first()
+        && let Some(parent) = first.strip_prefix("--mount-into=")
+    {
+        std::process::exit(mount_into::run(parent, rest));
     }
     let status = match arguments(words.into_iter()) {
         Ok(arguments) => serve::run(arguments),
