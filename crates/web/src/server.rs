@@ -18,6 +18,7 @@ use warren_http::request::{Refusal, Request, read_head};
 use warren_http::serve::{self, Client, Service};
 use warren_log_net::tls::{self, Accepted, Server};
 use warren_log_show::Args;
+use warren_sys::socket::is_readable;
 
 use crate::ask::{Answer, Asker};
 use crate::assets::{self, Asset, CHART_POLICY, POLICY};
@@ -67,11 +68,6 @@ const NO_TOKEN: Refusal = Refusal(401, "This is not the token.");
 /// In words, when there is nothing to listen on, an address would be open to strangers, or a file cannot be used.
 pub fn run(options: &Options) -> std::result::Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let mut listeners = listen::open(&options.listen).map_err(|error| text(&error))?;
-    if listeners.is_empty() {
-        let address = listen::parse_address(ADDRESS)?;
-        listeners = listen::open(&[address]).map_err(|error| text(&error))?;
-    }
     let tls = match options.cert.clone().zip(options.key.clone()) {
         Some((cert, key)) => Some(tls::server(cert, key, None).map_err(|failure| failure.0)?),
         None => None,
@@ -80,6 +76,11 @@ pub fn run(options: &Options) -> std::result::Result<(), String> {
         Some(path) => Some(read_token(path)?),
         None => options.new_token.then(random),
     };
+    let mut listeners = listen::open(&options.listen).map_err(|error| text(&error))?;
+    if listeners.is_empty() {
+        let address = listen::parse_address(ADDRESS)?;
+        listeners = listen::open(&[address]).map_err(|error| text(&error))?;
+    }
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(own_address).collect();
     check_addresses(&addresses, tls.is_some(), token.is_some())?;
     if let Some(address) = addresses.first() {
@@ -290,7 +291,7 @@ impl Web {
             Route::Events(sight) => match Counted::begin(&self.streams, STREAMS_MAX) {
                 None => Ok(Err(TOO_MANY_STREAMS)),
                 Some(_) if request.method == "HEAD" => send(to, 200, "text/event-stream", "", ""),
-                Some(_counted) => self.events(to, &sight).map(Ok),
+                Some(_counted) => self.events(client, to, &sight).map(Ok),
             },
             Route::Log(unit) => match Counted::begin(&self.logs, LOGS_MAX) {
                 None => Ok(Err(TOO_MANY_STREAMS)),
@@ -386,29 +387,28 @@ impl Web {
     }
 
     /// Sends what is in sight, and then what differs, until the client goes.
-    fn events(&self, to: &mut Taker<'_>, sight: &Sight) -> Result<()> {
+    fn events(&self, client: &Client, to: &mut Taker<'_>, sight: &Sight) -> Result<()> {
         let begun = Instant::now();
         begin_stream(to)?;
         let mut reader = self.hub.read();
-        let mut sent = None::<Picture>;
-        while begun.elapsed() < STREAM_MAX {
+        let (mut sent, mut said) = (None::<Picture>, Instant::now());
+        // There is one question for a connection: what can be read now is its end.
+        while begun.elapsed() < STREAM_MAX && !is_readable(client) {
             let next = reader.next(sight, ALIVE_EVERY);
-            to.begin();
-            let Some(picture) = next else {
-                to.write_all(b": alive\n\n")?;
-                to.flush()?;
-                continue;
-            };
-            let told = match &sent {
-                None => Some(view::whole(&picture)),
-                Some(before) => view::difference(before, &picture),
-            };
-            if let Some(told) = told {
+            let told = next.as_ref().and_then(|picture| match &sent {
+                None => Some(view::whole(picture)),
+                Some(before) => view::difference(before, picture),
+            });
+            let text = match told {
                 // As one piece: a value writes itself in very small ones.
-                to.write_all(format!("event: picture\ndata: {told}\n\n").as_bytes())?;
-                to.flush()?;
-                sent = Some(picture);
-            }
+                Some(told) => format!("event: picture\ndata: {told}\n\n"),
+                None if said.elapsed() >= ALIVE_EVERY => ": alive\n\n".to_owned(),
+                None => continue,
+            };
+            to.begin();
+            to.write_all(text.as_bytes())?;
+            to.flush()?;
+            (sent, said) = (next.or(sent), Instant::now());
         }
         Ok(())
     }
