@@ -124,15 +124,16 @@ impl Known {
     }
 
     fn sample(&mut self, at_ms: u64) {
-        let top = &self.model.top;
-        if self.silent.is_none() {
+        // The first counters make no rate.
+        let rates = self.model.rate(|top| top.restarts).zip(self.model.rate(|top| top.cpu_us));
+        if let Some((restarts, cpu_us)) = rates.filter(|_| self.silent.is_none()) {
             self.samples.push_back(Sample {
                 at_ms,
-                jobs: top.jobs,
-                failed: top.failed_total,
+                jobs: self.model.top.jobs,
+                failed: self.model.top.failed_total,
                 changes: std::mem::take(&mut self.changes),
-                restarts: self.model.rate(|top| top.restarts).unwrap_or(0.0),
-                cpu: self.model.rate(|top| top.cpu_us).unwrap_or(0.0) / 10_000.0,
+                restarts,
+                cpu: cpu_us / 10_000.0,
             });
         }
         let over = self.samples.len().saturating_sub(SAMPLES_MAX);

@@ -49,7 +49,7 @@ function sight() {
   if (view === 'overview') {
     query.set('cells', params.get('by') || page.cells || 'containers');
     query.set('table', 'trouble');
-    query.set('rows', '10');
+    query.set('rows', '5');
     query.set('series', '1');
   } else if (view in TABLES) {
     query.set('table', view);
@@ -147,7 +147,7 @@ function counts(top, before) {
     part(`${count(top.units)} units`, '#/units'), `${count(top.up)} up`,
     part(top.failed ? `✖ ${count(top.failed)} failed` : 'none failed', '#/trouble', top.failed ? 's-failed' : null),
     part(`${count(top.jobs)} jobs`, '#/jobs'),
-    `manager ${top.cpu === null ? '-' : `${(top.cpu / 100).toFixed(1)}%`} CPU, ${bytes(top.memory)}`,
+    `manager ${top.cpu === null ? '-' : `${top.cpu.toFixed(1)}%`} CPU, ${bytes(top.memory)}`,
     top.reloading ? 'reloading' : null,
   ].filter(Boolean) : ['Waiting for the manager...'];
   const key = parts.map((it) => it.textContent || it).join();
@@ -192,13 +192,14 @@ function overview(main) {
   const minutes = el('div', { class: 'minutes' });
   const asTable = el('a', { href: `#/${cellsOf() === 'units' ? 'units' : cellsOf()}?sort=state` }, 'The same as a table, failed ones first');
   main.replaceChildren(el('h1', {}, 'Overview'),
+    el('h2', {}, 'Trouble, root causes first'), table,
+    el('h2', { id: 'strip-head' }, 'State of all'),
     el('div', { class: 'tools' }, el('label', { for: 'cells' }, 'A cell for each of the', select), asTable),
     el('p', { class: 'unseen', id: 'strip-help' }, 'Arrow keys move between cells, n goes to the next failed one, Enter opens a cell.'),
-    box, under, legendBox,
-    el('h2', {}, 'Trouble, root causes first'), table,
+    legendBox, box, under,
     el('h2', {}, 'The last 10 minutes'), minutes);
   page.parts = { strip, legendBox, legendCounts, minutes: new Minutes(minutes) };
-  page.parts.table = new Table(table, { kind: 'trouble', fixed: true, rows: 10, what: 'Root causes and services that are started again', unfold, may_act: false });
+  page.parts.table = new Table(table, { kind: 'trouble', fixed: true, rows: 5, what: 'What has failed, and what is started again and again', unfold, may_act: false });
   return () => strip.close();
 }
 

@@ -2,9 +2,9 @@
 
 const KINDS = [
   { title: 'Jobs', of: 1, unit: '' },
-  { title: 'Units that change, each second', of: 3, unit: '' },
+  { title: 'Changes a second', of: 3, unit: '' },
   { title: 'Failed units', of: 2, unit: '' },
-  { title: 'CPU of the manager', of: 5, unit: '%' },
+  { title: 'Manager CPU', of: 5, unit: '%' },
 ];
 
 const SPAN_MS = 10 * 60 * 1000;
@@ -50,7 +50,7 @@ export class Minutes {
     if (!values.length) return;
     const last = values[values.length - 1];
     const most = Math.max(...values);
-    now.textContent = `${shown(last)}${kind.unit} (most ${shown(most)}${kind.unit})`;
+    now.textContent = `${shown(last)}${kind.unit}, most ${shown(most)}${kind.unit}`;
     canvas.setAttribute('aria-label', `${kind.title} in the last 10 minutes: now ${shown(last)}${kind.unit}, most ${shown(most)}${kind.unit}`);
     const scale = window.devicePixelRatio || 1;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];

@@ -12,7 +12,7 @@ const LETTERS = Object.keys(STATES);
 
 // Sides of a cell with its gap, in CSS pixels: the largest that keeps the strip this low.
 const SIDES = [18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4];
-const HEIGHT_MAX = 440;
+const HEIGHT_MAX = 360;
 
 /** Paints one cell into a context, without its gap. */
 function paintCell(context, letter, side, style) {

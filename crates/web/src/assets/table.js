@@ -10,7 +10,7 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(name, '');
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -106,7 +106,7 @@ export function groupLink(view, name) {
 function unfolder(row, view) {
   if (row.k !== 'cause' || !row.h) return null;
   const label = row.o ? `Hide what ${row.n} blocks` : `Show what ${row.n} blocks`;
-  return el('button', { type: 'button', 'aria-expanded': String(row.o), 'aria-label': label, onclick: () => view.unfold(row.n) }, row.o ? '−' : '+');
+  return el('button', { type: 'button', class: 'fold', 'aria-expanded': String(row.o), 'aria-label': label, onclick: () => view.unfold(row.n) }, row.o ? '−' : '+');
 }
 
 export class Table {
@@ -208,7 +208,8 @@ export class Table {
     const size = this.view.rows;
     const last = from + this.rows.length;
     const what = this.view.what;
-    this.caption.textContent = total ? `${what}: ${count(from + 1)} to ${count(last)} of ${count(total)}` : `${what}: none`;
+    this.caption.textContent = total ? `${what}: ${count(from + 1)} to ${count(last)} of ${count(total)}` : `${what}: nothing`;
+    this.table.tHead.hidden = !total;
     if (this.view.fixed) return;
     const key = `${total} ${from}`;
     if (this.paged === key) return;

@@ -4,6 +4,9 @@
 import { el, span, bytes, count, moment, state, unitLink, groupLink } from './table.js';
 
 const LOG_LINES_MAX = 1000;
+const NUMBERS = ['In', 'Took', 'Missed', 'Size', 'Memory', 'CPU time', 'Tasks'];
+
+const headings = (titles) => titles.map((title) => el('th', { scope: 'col', class: NUMBERS.includes(title) ? 'number' : null }, title));
 const AGAIN_MS = 3000;
 const ROWS = 100;
 
@@ -68,7 +71,7 @@ export function unit(box, page, name) {
     ask(`/api/files?name=${encodeURIComponent(name)}`).then((answer) => put(filesText, answer.text), (error) => put(filesText, error.message));
   } }, el('summary', {}, 'Files'), filesText);
   const whyPart = el('section', {}, el('h2', {}, 'Why'), why);
-  const log = el('pre', { class: 'log', role: 'log', tabindex: '0', 'aria-label': `Log of ${name}` });
+  const log = el('pre', { class: 'log', hidden: true, role: 'log', tabindex: '0', 'aria-label': `Log of ${name}` });
   const logSaid = el('p', { class: 'dim' }, 'Reading the log...');
   box.replaceChildren(
     head, page.session.may_act ? buttons : '', about,
@@ -106,7 +109,6 @@ export function unit(box, page, name) {
   const endLog = page.session.may_read ? follow(name, log, logSaid) : () => {};
   if (!page.session.may_read) {
     logSaid.textContent = 'Logs are shown to those who have a token, and over a Unix socket.';
-    log.hidden = true;
   }
   return () => { stop(); endLog(); };
 }
@@ -119,6 +121,7 @@ function follow(name, log, said) {
   const paint = () => {
     paints = 0;
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+    log.hidden = false;
     log.textContent = lines.join('\n');
     if (isAtEnd) log.scrollTop = log.scrollHeight;
   };
@@ -172,7 +175,7 @@ export function timers(box) {
     if (key === drawn) return;
     drawn = key;
     const heads = ['Timer', 'Next', 'In', 'Last', 'Took', 'Missed', 'Starts'];
-    table.replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, heads.map((title) => el('th', { scope: 'col' }, title)))),
+    table.replaceChildren(el('table', {}, el('thead', {}, el('tr', {}, headings(heads))),
       el('tbody', {}, fits.slice(0, ROWS).map((timer) => el('tr', {},
         el('td', { class: 'name' }, unitLink(timer.name)),
         el('td', {}, timer.next_us ? moment(timer.next_us) : state(timer.active, timer.sub)),
@@ -222,7 +225,7 @@ export function sessions(box) {
     const heads = ['User', 'Sessions and managers', 'Memory', 'CPU time', 'Tasks', 'All units'];
     const words = (row) => el('div', {}, unitLink(row[0]), ' ', state(row[2], row[3]), row[1] && row[1] !== row[0] ? el('span', { class: 'dim' }, ` ${row[1]}`) : '');
     table.replaceChildren(total ? el('table', {}, el('caption', {}, `${count(total)} ${total === 1 ? 'user has' : 'users have'} a session or a manager of their own`),
-      el('thead', {}, el('tr', {}, heads.map((title) => el('th', { scope: 'col' }, title)))),
+      el('thead', {}, el('tr', {}, headings(heads))),
       el('tbody', {}, users.map((user) => el('tr', {},
         el('th', { scope: 'row' }, user.name ? `${user.name} (${user.uid})` : String(user.uid)),
         el('td', {}, user.units.map(words)),
@@ -242,17 +245,18 @@ export function charts(box, page, which) {
       el('iframe', { src: `/chart?${query}`, title, sandbox: 'allow-scripts allow-downloads' }));
     frame.scrollIntoView({ block: 'nearest' });
   };
-  const last = (minutes) => el('button', { type: 'button', onclick: () => show(`last=${minutes * 60}`, `The last ${minutes} minutes`) }, `The last ${minutes} minutes`);
+  const of = (minutes) => (minutes === 1 ? 'The last minute' : `The last ${minutes} minutes`);
+  const last = (minutes) => el('button', { type: 'button', onclick: () => show(`last=${minutes * 60}`, of(minutes)) }, of(minutes));
   box.replaceChildren(el('h1', {}, 'Charts'),
     el('p', { class: 'dim' }, 'What ran when, what waited for what, and the critical path: of each boot, reload and shutdown, and of the last minutes.'),
     el('div', { class: 'buttons' }, last(1), last(5), last(30)), about, table, frame);
   const stop = again('/api/records', ({ records, trouble, under_way }) => {
-    const heads = ['What', 'When', 'Size', ''];
+    const heads = ['What', 'When', 'Size', 'Chart'];
     const key = JSON.stringify([records, trouble, under_way]);
     if (table.dataset.key === key) return;
     table.dataset.key = key;
     table.replaceChildren(records.length ? el('table', {}, el('caption', {}, 'Recordings that are kept'),
-      el('thead', {}, el('tr', {}, heads.map((title) => el('th', { scope: 'col' }, title || el('span', { class: 'unseen' }, 'Chart'))))),
+      el('thead', {}, el('tr', {}, headings(heads))),
       el('tbody', {}, records.map((record) => el('tr', {},
         el('td', {}, record.subject), el('td', {}, moment(record.began_us)), el('td', { class: 'number' }, bytes(record.bytes)),
         el('td', {}, el('button', {
@@ -275,7 +279,7 @@ export function plan(box, page) {
     result.replaceChildren();
     try {
       const told = await ask('/api/plan');
-      said.textContent = `${count(told.counts[0])} units added, ${count(told.counts[1])} changed, ${count(told.counts[2])} removed.`;
+      said.textContent = `Units: ${count(told.counts[0])} added, ${count(told.counts[1])} changed, ${count(told.counts[2])} removed.`;
       result.replaceChildren(el('h2', {}, 'Plan'), el('pre', { tabindex: '0', 'aria-label': 'Plan' }, told.plan.trimEnd()),
         el('h2', {}, 'Unit files'), told.diff ? diff(told.diff) : el('p', {}, 'No unit file of a rule differs.'));
     } catch (error) {
