@@ -272,11 +272,12 @@ async function act(verb, units) {
   byId('question-text').textContent = `${verb[0].toUpperCase() + verb.slice(1)} ${units.length === 1 ? 'this unit' : `these ${units.length} units`}?`;
   byId('question-units').replaceChildren(...units.map((unit) => el('li', {}, unit)));
   byId('question-yes').textContent = verb[0].toUpperCase() + verb.slice(1);
-  dialog.returnValue = '';
-  dialog.showModal();
-  byId('question-no').focus();
-  await new Promise((done) => dialog.addEventListener('close', done, { once: true }));
-  if (dialog.returnValue !== 'yes') return;
+  const isMeant = await new Promise((done) => {
+    page.answer = done;
+    dialog.showModal();
+    byId('question-no').focus();
+  });
+  if (!isMeant) return;
   const query = new URLSearchParams([['verb', verb], ...units.map((unit) => ['unit', unit])]);
   const answer = await fetch(`/api/act?${query}`, { method: 'POST', headers: { 'X-Warren-Secret': page.session.secret } }).catch(() => null);
   let text = 'the server does not answer';
@@ -304,8 +305,11 @@ async function begin() {
   if (page.session.host) byId('host').textContent = page.session.host;
   byId('logout').hidden = !page.session.has_token || !page.session.may_read;
   byId('logout').addEventListener('click', async () => { await fetch('/logout', { method: 'POST' }); location.reload(); });
-  byId('question-no').addEventListener('click', () => byId('question').close('no'));
-  byId('question-yes').addEventListener('click', () => byId('question').close('yes'));
+  const answer = (isMeant) => { byId('question').close(); page.answer(isMeant); };
+  byId('question-no').addEventListener('click', () => answer(false));
+  byId('question-yes').addEventListener('click', () => answer(true));
+  // By Escape. Its `close` comes later, maybe when the next question is open already.
+  byId('question').addEventListener('cancel', () => page.answer(false));
   addEventListener('hashchange', open);
   document.addEventListener('visibilitychange', () => (document.hidden ? disconnect() : connect()));
   open();
