@@ -14,6 +14,7 @@
 
 mod ask;
 pub mod assets;
+pub mod fuzz;
 pub mod guard;
 mod hub;
 mod log;

@@ -2,11 +2,16 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use common::{Stream, Web, read_all};
 use serde_json::{Value, json};
+use warren_log_store::files::Disk;
+use warren_log_store::store::{Setup, Store};
+use warren_log_store::{Fields, Id128, Stamp};
 use warren_testkit::{wait_for, wait_until};
 
 const TOKEN: &str = "0123456789abcdefghijklmnop";
@@ -134,6 +139,46 @@ fn a_unit_is_told_without_what_its_reader_may_not_see() {
     let before = web.world().asked["Status"];
     (0..30).for_each(|_| _ = web.json(path));
     assert!(web.world().asked["Status"] < before + 30);
+}
+
+/// Appends a line of a unit to the log that the daemon reads.
+fn append(store: &mut Store, unit: &str, text: &str) {
+    let fields: Fields = [("MESSAGE", text), ("_SYSTEMD_UNIT", unit)].into_iter().collect();
+    let realtime_us = 1_700_000_000_000_000 + store.next_seqnum();
+    let stamp = Stamp { realtime_us, ..Stamp::default() };
+    store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
+    store.sync().expect("a sync");
+}
+
+#[test]
+fn a_log_is_told_and_goes_on() {
+    let web = Web::start("web-log", 4, &[]);
+    let new_id = Box::new(|| Id128([7; 16]));
+    let setup = Setup { machine: Id128::default(), new_id };
+    let files = Arc::new(Disk::new(&web.scratch.path("log")));
+    let (mut store, _) = Store::open(files, setup).expect("empty");
+    append(&mut store, "a.service", "first <b>line</b>");
+    append(&mut store, "b.service", "of another");
+    append(&mut store, "a.service", "sec\u{1b}[2Jond");
+    let mut stream = UnixStream::connect(web.scratch.path("page")).expect("it listens");
+    stream.set_read_timeout(Some(warren_testkit::WAIT_MAX)).expect("a socket");
+    stream.write_all(b"GET /api/log?name=a.service HTTP/1.0\r\n\r\n").expect("it takes a request");
+    let mut lines = BufReader::new(stream).lines().map(|line| line.expect("text"));
+    let mut event = |name: &str| {
+        let heading = format!("event: {name}");
+        lines.find(|line| *line == heading).expect("the event comes");
+        let data = lines.next().expect("its data");
+        serde_json::from_str::<Value>(data.strip_prefix("data: ").expect("data")).expect("JSON")
+    };
+    let told = event("lines");
+    let texts: Vec<&str> =
+        told.as_array().expect("lines").iter().filter_map(Value::as_str).collect();
+    assert_eq!(texts.len(), 2, "{told}");
+    assert!(texts[0].ends_with("first <b>line</b>") && !texts[1].contains('\u{1b}'), "{told}");
+    event("rest");
+    append(&mut store, "b.service", "of another");
+    append(&mut store, "a.service", "third");
+    assert!(event("lines")[0].as_str().is_some_and(|line| line.ends_with("third")));
 }
 
 #[test]
