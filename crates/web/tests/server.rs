@@ -5,6 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::Arc;
 
 use common::{Stream, Web, read_all};
@@ -155,7 +156,7 @@ fn a_log_is_told_and_goes_on() {
     let web = Web::start("web-log", 4, &[]);
     let new_id = Box::new(|| Id128([7; 16]));
     let setup = Setup { machine: Id128::default(), new_id };
-    let files = Arc::new(Disk::new(&web.scratch.path("log")));
+    let files = Arc::new(Disk::new(web.scratch.path("log")));
     let (mut store, _) = Store::open(files, setup).expect("empty");
     append(&mut store, "a.service", "first <b>line</b>");
     append(&mut store, "b.service", "of another");
@@ -328,9 +329,47 @@ fn a_token_becomes_a_cookie_that_ends() {
     assert!(get("/api/session", &with).starts_with("HTTP/1.1 401 "));
 }
 
+/// Another program's TLS, with a certificate that it is told to trust.
+#[test]
+fn over_tls_a_token_opens_the_page_and_its_stream() {
+    let has = |program: &str, version: &str| Command::new(program).arg(version).output().is_ok();
+    if !has("openssl", "version") || !has("curl", "--version") {
+        return warren_testkit::not_run("needs openssl and curl");
+    }
+    let scratch = warren_testkit::Scratch::new("web-tls-keys");
+    let (token, cert, key) =
+        (scratch.write("token", TOKEN), scratch.text_path("cert"), scratch.text_path("key"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+        .args(["-keyout", &key, "-out", &cert])
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let web = Web::start("web-tls", 400, &["--token-file", &token, "--cert", &cert, "--key", &key]);
+    let curl = |more: &[&str], path: &str| {
+        let mut command = Command::new("curl");
+        command.args(["-sSi", "--max-time", "3", "--cacert", &cert]).args(more);
+        command.arg(format!("https://localhost:{}{path}", web.address.port()));
+        String::from_utf8_lossy(&command.output().expect("it runs").stdout).into_owned()
+    };
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    assert!(curl(&[], "/api/session").starts_with("HTTP/1.1 401 "));
+    let login = curl(&["-X", "POST", "-H", &bearer], "/login");
+    assert!(login.contains("Set-Cookie: __Host-warren=") && login.contains("; Secure"), "{login}");
+    // What is larger than a record, and a stream, which goes on until curl has had enough.
+    let whole = curl(&["-H", &bearer], "/api/look?table=units&rows=500&cells=units");
+    assert!(whole.starts_with("HTTP/1.1 200 ") && whole.ends_with('}') && whole.len() > 100_000);
+    let stream = curl(&["-N", "-H", &bearer], "/api/events?table=units");
+    assert!(stream.matches("event: picture").count() >= 2, "{stream}");
+    // Who speaks no TLS is no client; over the Unix socket there is none.
+    assert!(!web.ask("GET / HTTP/1.0\r\n\r\n").contains("200"));
+    assert!(web.ask_locally("GET /api/session HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
 #[test]
 fn strangers_are_not_listened_to_without_tls_and_a_token() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_warren-web"))
+    let output = Command::new(env!("CARGO_BIN_EXE_warren-web"))
         .args(["--listen", "0.0.0.0:0"])
         .output()
         .expect("cargo built it");

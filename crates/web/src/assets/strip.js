@@ -35,14 +35,15 @@ function paintCell(context, letter, side, style) {
     context.lineWidth = 1;
     context.strokeRect(0.5, 0.5, inner - 1, inner - 1);
   } else {
-    context.fillRect(0, 0, inner, inner);
+    // Without a gap, so that one among thousands is seen.
+    context.fillRect(0, 0, side, side);
     context.strokeStyle = style.getPropertyValue('--back').trim();
-    context.lineWidth = Math.max(1, inner / 6);
+    context.lineWidth = Math.max(1, side / 7);
     context.beginPath();
-    context.moveTo(1, 1);
-    context.lineTo(inner - 1, inner - 1);
-    context.moveTo(inner - 1, 1);
-    context.lineTo(1, inner - 1);
+    context.moveTo(1.5, 1.5);
+    context.lineTo(side - 1.5, side - 1.5);
+    context.moveTo(side - 1.5, 1.5);
+    context.lineTo(1.5, side - 1.5);
     context.stroke();
   }
 }

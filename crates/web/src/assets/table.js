@@ -51,8 +51,8 @@ const LETTER = { failed: 'f', active: 'a', activating: 't', deactivating: 't', r
 /** A state in words, with its mark. */
 export function state(active, sub) {
   const letter = LETTER[active] || 'i';
-  const words = sub && sub !== active ? `${active} (${sub})` : active;
-  return el('span', { class: `s-${active}` }, el('span', { class: 'mark', 'aria-hidden': 'true' }, STATES[letter].mark), ` ${words}`);
+  const more = sub && sub !== active ? ` (${sub})` : '';
+  return el('span', { class: `s-${active}` }, el('span', { class: 'whole' }, el('span', { class: 'mark', 'aria-hidden': 'true' }, STATES[letter].mark), ` ${active}`), more);
 }
 
 export const unitLink = (name) => el('a', { href: `#/unit/${encodeURIComponent(name)}` }, name);
@@ -70,10 +70,10 @@ const COLUMNS = {
     ['Why', null, (row) => row.w || '', 'why wide'],
   ],
   trouble: [
-    ['Root cause', 'name', (row, now, view) => [unfolder(row, view), unitLink(row.n)], 'name'],
-    ['State', 'state', (row) => state(row.s, row.b)],
+    ['Root cause', null, (row, now, view) => [unfolder(row, view), unitLink(row.n)], 'name'],
+    ['State', null, (row) => state(row.s, row.b)],
     ['Blocks', null, (row) => (row.h ? count(row.h) : '-'), 'number'],
-    ['For', 'since', (row, now) => (row.t ? span(Math.max(0, now * 1000 - row.t)) : '-'), 'number'],
+    ['For', null, (row, now) => (row.t ? span(Math.max(0, now * 1000 - row.t)) : '-'), 'number'],
     ['Why', null, (row) => (row.k === 'restarting' ? `started again ${count(row.r || 0)} times: ${row.w || 'it ends'}` : row.w || ''), 'why'],
   ],
   jobs: [

@@ -102,7 +102,7 @@ export function unit(box, page, name) {
     put(why, told.why.trimEnd());
     put(status, told.status.trimEnd());
     processes.replaceChildren(told.processes.length
-      ? el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Processes' }, el('table', {}, el('thead', {}, el('tr', {}, el('th', { scope: 'col', class: 'number' }, 'PID'), el('th', { scope: 'col' }, 'Command'))),
+      ? el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Processes' }, el('table', {}, el('thead', {}, el('tr', {}, el('th', { scope: 'col', class: 'number pid' }, 'PID'), el('th', { scope: 'col' }, 'Command'))),
         el('tbody', {}, told.processes.map(([pid, command]) => el('tr', {}, el('td', { class: 'number' }, String(pid)), el('td', { class: 'mono' }, command))))))
       : el('p', { class: 'dim' }, 'No process.'));
   }, about);

@@ -302,6 +302,13 @@ fn it_fits_both_widths_and_looks_right_in_both_schemes() {
     let scratch = Scratch::new("web-looks-token");
     let file = scratch.write("token", TOKEN);
     in_browser("looks", &["--token-file", &file, "--allow-actions"], |page| {
+        {
+            let mut world = page.web.world();
+            world.changing = 6;
+            for container in [212, 480, 481, 482, 1733, 3120, 4404] {
+                world.set(&format!("c{container:04}-web.service"), "failed", "failed", "WR-0041");
+            }
+        }
         log_in(page);
         for width in WIDTHS {
             for scheme in ["light", "dark"] {
@@ -356,7 +363,7 @@ fn open(page: &mut Page<'_>, view: &str) {
             page.wait("document.querySelector('.diff')");
         }
         "unit/c0003-db.service" => page.wait("document.querySelector('dl.facts')"),
-        "overview" => page.wait("page.took.length >= 3"),
+        "overview" => page.wait("page.took.length >= 8"),
         _ => {}
     }
 }
