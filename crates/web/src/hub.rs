@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 use warren_console::manager::Connect;
 use warren_console::model::Model;
 use warren_console::poller::{PERIOD, Poller, Update};
+use warren_console::table::Tab;
 
 use crate::query::{Cells, Sight};
-use crate::view::{self, Picture, SAMPLES_MAX, Sample, Strip};
+use crate::view::{self, Picture, SAMPLES_MAX, Sample, Strip, Table};
+
+/// Tables that are kept for clients.
+const TABLES_MAX: usize = 32;
 
 /// What all share.
 pub struct Hub {
@@ -38,6 +42,9 @@ struct Known {
     samples: VecDeque<Sample>,
     /// Strips of this count of `units`.
     strips: (u64, BTreeMap<Cells, Arc<Strip>>),
+    /// Tables that clients had in sight last, each with the count that it was made at: a look at 40,000 units is for all
+    /// who look at the same, and not repeated while nothing changes.
+    tables: VecDeque<(u64, Sight, Arc<Table>)>,
     readers: usize,
     is_polling: bool,
 }
@@ -144,6 +151,7 @@ impl Known {
     fn forget(&mut self) {
         self.model = Model::default();
         self.strips = (0, BTreeMap::new());
+        self.tables.clear();
         (self.is_polling, self.silent) = (false, None);
     }
 
@@ -164,12 +172,31 @@ impl Known {
         )
     }
 
+    fn table(&mut self, sight: &Sight) -> Option<Arc<Table>> {
+        let tab = sight.wish.as_ref()?.tab;
+        // Jobs and restarts are among the counters.
+        let of_counters = matches!(tab, Tab::Trouble | Tab::Jobs);
+        let count = if of_counters { self.version } else { self.units };
+        if let Some((at, _, table)) = self.tables.iter().find(|(_, known, _)| known == sight)
+            && *at == count
+        {
+            return Some(table.clone());
+        }
+        let table = Arc::new(view::table(&self.model, sight)?);
+        self.tables.retain(|(_, known, _)| known != sight);
+        if self.tables.len() >= TABLES_MAX {
+            self.tables.pop_front();
+        }
+        self.tables.push_back((count, sight.clone(), table.clone()));
+        Some(table)
+    }
+
     fn picture(&mut self, sight: &Sight) -> Picture {
         let strip = self.strip(sight.cells);
         Picture {
             top: view::top(&self.model, self.silent.as_deref(), now_ms()),
             strip,
-            table: view::table(&self.model, sight),
+            table: self.table(sight),
             series: if sight.has_series {
                 self.samples.iter().copied().collect()
             } else {
@@ -303,6 +330,7 @@ mod tests {
             assert_eq!(picture.strip.expect("a strip").states, b"f");
             assert_eq!(picture.table.expect("a table").total, 1);
         }
+        assert_eq!(hub.lock().tables.len(), 1, "one table for all");
         assert_eq!(manager.0.load(Ordering::SeqCst), 1, "one connection for all");
         drop(readers);
         wait_until("the poller ends", || !hub.lock().is_polling);

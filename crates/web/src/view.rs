@@ -116,7 +116,7 @@ pub struct Picture {
     /// The strip.
     pub strip: Option<Arc<Strip>>,
     /// The table.
-    pub table: Option<Table>,
+    pub table: Option<Arc<Table>>,
     /// The last minutes.
     pub series: Vec<Sample>,
 }
@@ -256,10 +256,12 @@ pub fn difference(before: &Picture, now: &Picture) -> Option<Value> {
         (None, None) => {}
         _ => return Some(whole(now)),
     }
-    if before.table != now.table
-        && let Some(table) = &now.table
-    {
-        out.insert("table".into(), table_difference(before.table.as_ref(), table));
+    let is_same = match (&before.table, &now.table) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
+        (old, new) => old.is_none() && new.is_none(),
+    };
+    if let Some(table) = now.table.as_ref().filter(|_| !is_same) {
+        out.insert("table".into(), table_difference(before.table.as_deref(), table));
     }
     let newest = before.series.last().map_or(0, |sample| sample.at_ms);
     let samples: Vec<Value> =
@@ -327,7 +329,7 @@ mod tests {
         Picture {
             top: top(model, None, 0),
             strip: Some(Arc::new(strip(model, sight.cells))),
-            table: table(model, &sight),
+            table: table(model, &sight).map(Arc::new),
             series: Vec::new(),
         }
     }
