@@ -2,7 +2,7 @@
 //! reached with the keyboard, at 800 and 1,500 pixels, light and dark, and axe finds no fault.
 //!
 //! Prints `NOT RUN` where no Chromium is installed, and of axe where `AXE` does not name a file (scripts/axe has it).
-//! `WEB_SCREENSHOTS=DIRECTORY` keeps pictures.
+//! `WEB_SCREENSHOTS=DIRECTORY` keeps pictures, `WEB_PROGRAM=PROGRAM` looks at another warren-web.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -376,7 +376,10 @@ impl Web {
         let world = Arc::new(Mutex::new(World::new(containers)));
         manage(&scratch.path("control"), world.clone());
         std::fs::create_dir_all(scratch.path("log")).expect("a scratch directory");
-        let child = Command::new(env!("CARGO_BIN_EXE_warren-web"))
+        // A release build may be looked at in the place of the one that was built for tests.
+        let program = std::env::var_os("WEB_PROGRAM");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_warren-web").into());
+        let child = Command::new(program)
             .args(["--listen", &address.to_string(), "--listen", &scratch.text_path("page")])
             .args([
                 "--control",
