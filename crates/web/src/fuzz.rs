@@ -27,3 +27,47 @@ pub fn request(data: &[u8]) {
         assert!((1..=ACTION_UNITS_MAX).contains(&units.len()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many inputs the test makes.
+    const INPUTS: usize = 3_000;
+
+    #[test]
+    fn made_up_requests_do_no_harm() {
+        const PIECES: [&str; 20] = [
+            "GET ",
+            "POST ",
+            "/api/act",
+            "/api/look",
+            "/login",
+            "?verb=stop",
+            "&unit=a.service",
+            "&table=units",
+            "&from=18446744073709551615",
+            "%",
+            "%2f",
+            "&within=",
+            ":",
+            " HTTP/1.1\r\n",
+            "Host: host\r\n",
+            "Host: evil.example\r\n",
+            "Origin: http://host\r\n",
+            "Cookie: warren=",
+            "Authorization: Bearer ",
+            "\r\n",
+        ];
+        let mut dice = warren_testkit::Dice(11);
+        for _ in 0..INPUTS {
+            let count = dice.roll(16);
+            let made: String =
+                (0..count).map(|_| PIECES[dice.roll(PIECES.len() as u64) as usize]).collect();
+            request(format!("{made} HTTP/1.1\r\n\r\n").as_bytes());
+        }
+        for entry in std::fs::read_dir("../fuzz/corpus/page").expect("seeds") {
+            request(&std::fs::read(entry.expect("a seed").path()).expect("a seed"));
+        }
+    }
+}
