@@ -250,12 +250,14 @@ function open() {
   const title = route.name || TABLES[route.view] || OTHERS[route.view] || 'Overview';
   document.title = `${title} - ${page.session.host || 'Warrener'}`;
   const main = byId('main');
+  const wasChosen = document.activeElement === byId('cells');
   if (!isSame || route.view === 'overview') {
     page.close();
     page.parts = {};
     if (route.view === 'overview') page.close = overview(main);
     else if (route.view in TABLES) page.close = tableView(main, route.view);
     else page.close = views[route.view](main, page, route.name);
+    if (isSame && wasChosen) byId('cells').focus();
     if (!isFirst && !isSame) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
   }
   if (route.view in TABLES) rebuildTable();

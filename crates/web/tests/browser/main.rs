@@ -280,6 +280,13 @@ fn all_of_it_is_reached_with_the_keyboard() {
         page.wait("document.querySelector('main').innerText.includes('reloaded')");
         assert_eq!(page.focused(), "A c0103-web.service");
 
+        // Other cells; who chose them may choose on.
+        page.go("overview");
+        page.tab_to("SELECT");
+        page.press("ArrowDown", 40, false);
+        page.wait("page.route.params.get('by') === 'slices' && page.names[0].endsWith('.slice')");
+        page.wait("document.activeElement.id === 'cells'");
+
         // A timer of an hour, a chart, a plan.
         page.go("timers");
         page.tab_to("at ");
