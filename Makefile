@@ -53,7 +53,7 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-journal --package warren-device --package warren-exporter --package warren-agent --bins
+	    --package warren-journal --package warren-device --package warren-exporter --package warren-web --package warren-agent --bins
 	for name in journald journalctl journal-access journal-gatewayd journal-upload; do \
 	    ln -sf warren-journal $(OUT)/warren-$$name || exit 1; done
 	cargo build --locked --release --package warren-pam

@@ -64,7 +64,7 @@ case $step in
         ;;
     5)
         if is_warrener; then fail "it is Warrener again"; fi
-        dpkg -P warrener-init warrener-exporter warrener-hosts warrener warrener-journal >/tmp/said || fail "purge: $(cat /tmp/said)"
+        dpkg -P warrener-init warrener-web warrener-exporter warrener-hosts warrener warrener-journal >/tmp/said || fail "purge: $(cat /tmp/said)"
         if grep -i warren /boot/grub/grub.cfg; then fail "GRUB still has entries"; fi
         say "systemd; packages purged"
         say "done"

@@ -93,6 +93,12 @@ pub enum Command {
     Chart(ChartArgs),
     /// Watch failures, jobs and the resource use of units, and act on them; press ? for the keys
     Top(TopArgs),
+    /// Show units on a page for browsers, until it is interrupted: arguments are those of warren-web
+    Web {
+        /// Arguments of warren-web
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Print whether units are active; exit status 3 if none is
     IsActive(Units),
     /// Print whether units have failed; exit status 1 if none has

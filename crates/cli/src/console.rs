@@ -35,7 +35,7 @@ const REFUSALS_MAX: usize = 20;
 
 /// Makes connections to one manager.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     socket: PathBuf,
     /// What leads `warren` to the same manager.
     flags: Vec<String>,
@@ -55,6 +55,12 @@ impl Link {
             flags.push("--user".to_owned());
         }
         Ok(Link { socket, flags, root })
+    }
+
+    /// To the manager behind a control socket.
+    pub fn to(socket: PathBuf) -> Link {
+        let root = root_of(&socket);
+        Link { socket, flags: Vec::new(), root }
     }
 
     fn logs(&self, unit: &str) -> Command {

@@ -1,4 +1,4 @@
-//! Commands that another program or another host runs: `warren hosts`, `warren -H HOST`.
+//! Commands that another program or another host runs: `warren hosts`, `warren web`, `warren -H HOST`.
 //!
 //! - Owns: what becomes of the command line on its way there.
 //! - Must not: read what comes back; both take this process's place.
@@ -7,12 +7,19 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::args::Global;
+use crate::connection::{control_socket, find_machine};
+
 /// The program behind `warren hosts`.
 const HOSTS: &str = "warren-hosts";
+
+/// The program behind `warren web`.
+const WEB: &str = "warren-web";
 
 /// Becomes `warren-hosts`: the one beside this program, else that of the search path.
 pub fn hosts(words: &[OsString], is_json: bool) -> Result<i32> {
@@ -28,6 +35,27 @@ pub fn hosts(words: &[OsString], is_json: bool) -> Result<i32> {
         }
         _ => Err(error).context(HOSTS),
     }
+}
+
+/// Becomes `warren-web` for the manager that the flags name. Without a token it makes one, as it runs for who is at the
+/// terminal.
+pub fn web(words: &[OsString], global: &Global) -> Result<i32> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let here = own.parent().map(PathBuf::from).unwrap_or_default();
+    let places = [here.join(WEB), here.join("../lib/warren").join(WEB)];
+    let program = places.into_iter().find(|path| path.exists());
+    let program =
+        program.context("warren-web is not installed; it is in the package warrener-web")?;
+    let mut command = Command::new(program);
+    command.arg("--control").arg(control_socket(global)?);
+    let says =
+        |option: &str| words.iter().any(|word| word.as_bytes().starts_with(option.as_bytes()));
+    if let Some(name) = global.machine.as_ref().filter(|_| !says("--root") && !says("--directory"))
+    {
+        command.arg(format!("--root=/proc/{}/root", find_machine(name, global)?.pid));
+    }
+    command.args((!says("--token-file") && !says("--new-token")).then_some("--new-token"));
+    Err(command.args(words).exec()).context(WEB)
 }
 
 /// Becomes ssh(1), which runs the same command there.

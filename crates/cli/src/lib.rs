@@ -19,7 +19,7 @@ pub mod chart;
 pub mod client;
 mod complete;
 mod connection;
-mod console;
+pub mod console;
 pub mod devices;
 pub mod devices_scan;
 mod elsewhere;

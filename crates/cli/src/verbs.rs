@@ -100,6 +100,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             crate::manual::write(&dir).context("cannot write the manual pages")?;
             Ok(0)
         }
+        Command::Web { words } => crate::elsewhere::web(&words, &global),
         Command::Hosts { words } => crate::elsewhere::hosts(&words, global.json),
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
         Command::Fleet { command } => match crate::fleet::run(command, &global)? {

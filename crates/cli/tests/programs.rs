@@ -32,7 +32,9 @@ fn installed() -> Vec<String> {
 fn directory() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["build", "--quiet", "--bins"]);
-    for package in ["init", "manager", "log-daemon", "log-show", "log-net", "device", "exporter"] {
+    for package in
+        ["init", "manager", "log-daemon", "log-show", "log-net", "device", "exporter", "web"]
+    {
         cargo.arg(format!("--package=warren-{package}"));
     }
     if !cfg!(debug_assertions) {

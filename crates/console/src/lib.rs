@@ -21,6 +21,7 @@ pub mod manager;
 pub mod model;
 pub mod numbers;
 mod page;
+pub mod poller;
 pub mod run;
 pub mod state;
 pub mod table;

@@ -16,6 +16,7 @@ use warren_sys::signal::{
 use crate::lines;
 use crate::manager::Connect;
 use crate::model::Model;
+use crate::poller;
 use crate::state::{Event, Look, Order, State, Verb};
 use crate::terminal::Screen;
 use crate::threads::{self, Follower, News, Question, Sample};
@@ -148,7 +149,7 @@ impl Console {
                 }
                 (is_stale, drawn) = (false, Some(Instant::now()));
             }
-            let until_tick = threads::PERIOD.saturating_sub(ticked.elapsed());
+            let until_tick = poller::PERIOD.saturating_sub(ticked.elapsed());
             let wait = if is_stale && !rest.is_zero() { until_tick.min(rest) } else { until_tick };
             let first = match news.recv_timeout(wait) {
                 Ok(news) => Some(news),
@@ -169,7 +170,7 @@ impl Console {
             if let Some(end) = self.end {
                 return end;
             }
-            if ticked.elapsed() >= threads::PERIOD {
+            if ticked.elapsed() >= poller::PERIOD {
                 ticked = Instant::now();
                 self.state.update(Event::Tick(now_us()));
                 (is_stale, self.is_tick) = (true, true);

@@ -17,23 +17,12 @@ use warren_sys::signal::{SIGTSTP, SIGWINCH, SignalFd};
 
 use crate::manager::{Connect, Manager, Trouble};
 use crate::model::Usage;
+use crate::poller::{PERIOD, Poller, Update};
 use crate::state::{Event, Key, Verb};
 use crate::usage::Sampler;
 
-/// Time between two questions for counters, changes and what is on the screen.
-pub const PERIOD: Duration = Duration::from_secs(1);
-
 /// Time between two questions for the page that is open.
 const PAGE_PERIOD: Duration = Duration::from_secs(2);
-
-/// Changes are asked for at least so often, though the manager has counted nothing.
-const CHANGES_EVERY: Duration = Duration::from_secs(5);
-
-/// Least time between two questions for all units.
-const ALL_UNITS_EVERY: Duration = Duration::from_secs(10);
-
-/// All units are asked for after so many times what the last answer took.
-const REST_FACTOR: u32 = 20;
 
 /// Bytes of a line of the log that are read.
 const LOG_LINE_BYTES_MAX: u64 = 8192;
@@ -65,25 +54,24 @@ pub enum News {
 
 /// Asks for counters and changes until nobody listens.
 pub fn poll(connect: &dyn Connect, tell: &SyncSender<News>, hurry: &Receiver<()>) {
-    let mut poller = Poller {
-        manager: None,
-        since: None,
-        set: 0,
-        rest: ALL_UNITS_EVERY,
-        asked: None,
-        told: None,
-        counts: None,
+    let mut poller = Poller::default();
+    let mut news = |update| {
+        let news = match update {
+            Update::Top(top) => News::Event(Event::Top(top)),
+            Update::CgroupRoot(root) => News::CgroupRoot(root),
+            Update::Overview(answer, is_all) => News::Event(Event::Overview(answer, is_all)),
+        };
+        tell.send(news).is_ok()
     };
     let (mut is_silent, mut goes_down) = (false, false);
     loop {
-        let news = match poller.ask(connect, tell) {
+        let news = match poller.ask(connect, &mut news) {
             Ok(is_stopping) => {
                 goes_down = is_stopping;
                 std::mem::take(&mut is_silent).then_some(News::Event(Event::Silent(None)))
             }
             Err(trouble) if trouble.is_nobody && goes_down => Some(News::Over),
             Err(trouble) => {
-                poller.manager = None;
                 is_silent = true;
                 Some(News::Event(Event::Silent(Some(trouble.text))))
             }
@@ -94,59 +82,6 @@ pub fn poll(connect: &dyn Connect, tell: &SyncSender<News>, hurry: &Receiver<()>
             _ if !is_heard => return,
             _ => {}
         }
-    }
-}
-
-struct Poller {
-    manager: Option<Box<dyn Manager>>,
-    since: Option<u64>,
-    set: u32,
-    /// Least time until all units are asked for again.
-    rest: Duration,
-    /// When they were asked for.
-    asked: Option<Instant>,
-    /// When changes were asked for, and what the manager had counted until then.
-    told: Option<Instant>,
-    counts: Option<([u64; 6], Option<u64>)>,
-}
-
-impl Poller {
-    /// True if everything is being stopped.
-    fn ask(&mut self, connect: &dyn Connect, tell: &SyncSender<News>) -> Result<bool, Trouble> {
-        let manager = match &mut self.manager {
-            Some(manager) => manager,
-            none => none.insert(connect.connect()?),
-        };
-        let top = manager.top()?;
-        let is_stopping = top.stopping;
-        let counts = (
-            [top.generation, top.loaded, top.active, top.failed_total, top.restarts, top.jobs],
-            top.jobs_ever,
-        );
-        let is_heard = tell.send(News::Event(Event::Top(Box::new(top)))).is_ok();
-        // What changes a unit is counted, but for changes that nothing depends on.
-        let is_known = self.counts == Some(counts) && self.since.is_some();
-        if is_known && self.told.is_some_and(|at| at.elapsed() < CHANGES_EVERY) {
-            return Ok(is_stopping);
-        }
-        let began = Instant::now();
-        let answer = manager.overview(self.since)?;
-        (self.counts, self.told) = (Some(counts), Some(began));
-        let is_all = self.since.is_none();
-        if is_all {
-            self.rest = (began.elapsed() * REST_FACTOR).max(ALL_UNITS_EVERY);
-            (self.asked, self.set) = (Some(began), answer.set);
-        }
-        // Another manager's clock may be behind; and units that came or went are not among the changes.
-        let is_behind = self.since.is_some_and(|since| answer.now_us < since);
-        let may_ask = self.asked.is_none_or(|at| at.elapsed() > self.rest);
-        let is_stale = is_behind || (answer.set != self.set && may_ask);
-        self.since = Some(answer.now_us).filter(|_| !is_stale);
-        if let Some(root) = answer.cgroup_root.clone().filter(|_| is_heard) {
-            let _ = tell.send(News::CgroupRoot(root));
-        }
-        let _ = tell.send(News::Event(Event::Overview(answer, is_all)));
-        Ok(is_stopping)
     }
 }
 

@@ -12,8 +12,11 @@ const CHUNK_BYTES: usize = 64 << 10;
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        204 => "No Content",
         301 => "Moved Permanently",
         400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
@@ -25,7 +28,8 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-fn head(status: u16, kind: &str, more: &str) -> String {
+/// The head of an answer, with the lines `more`.
+pub fn head(status: u16, kind: &str, more: &str) -> String {
     // Nobody else's page may read the log through a browser that can reach it.
     let guard = "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n";
     let reason = reason(status);

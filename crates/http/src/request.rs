@@ -33,6 +33,22 @@ pub struct Request {
     pub range: Option<String>,
     /// `Host:`: by which name the client knows this machine.
     pub host: Option<String>,
+    /// All fields in their order, for those who ask for others than these.
+    pub fields: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The value of a field; none where it is missing, or there more than once: then nobody can say which one counts.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut found = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let first = found.next();
+        first.filter(|_| found.next().is_none()).map(|(_, value)| value.as_str())
+    }
+
+    /// How often a field is there.
+    pub fn count(&self, name: &str) -> usize {
+        self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count()
+    }
 }
 
 /// Whether a client meant this machine: by an address, as the machine itself, or by one of these names. A web page
@@ -102,9 +118,10 @@ pub fn parse(data: &[u8]) -> Result<Option<Request>, BadHead> {
 }
 
 fn request(head: &httparse::Request<'_, '_>) -> Request {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).trim().to_owned();
     let field = |name: &str| {
         let found = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        found.map(|field| String::from_utf8_lossy(field.value).trim().to_owned())
+        found.map(|field| text(field.value))
     };
     Request {
         method: head.method.unwrap_or_default().to_owned(),
@@ -113,6 +130,11 @@ fn request(head: &httparse::Request<'_, '_>) -> Request {
         accept: field("Accept").unwrap_or_default(),
         range: field("Range"),
         host: field("Host"),
+        fields: head
+            .headers
+            .iter()
+            .map(|field| (field.name.to_owned(), text(field.value)))
+            .collect(),
     }
 }
 
@@ -160,6 +182,14 @@ mod tests {
             assert!(!is_for_us(host), "{host}");
         }
         assert!(super::is_for_us(&Request::default(), &names), "HTTP/1.0 needs none");
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_has_no_value() {
+        let head = b"GET / HTTP/1.1\r\ncookie: a\r\nOrigin: b\r\nCookie: c\r\n\r\n";
+        let request = parse(head).expect("a head").expect("all of it");
+        assert_eq!((request.field("Origin"), request.field("Cookie")), (Some("b"), None));
+        assert_eq!(["origin", "COOKIE", "Host"].map(|name| request.count(name)), [1, 2, 0]);
     }
 
     #[test]

@@ -28,6 +28,9 @@ const SYSTEM_TRUST: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Largest file of certificates or keys, bytes.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
+/// What a server speaks TLS with, as the files say now.
+pub type Server = Renewed<ServerConfig>;
+
 /// What a server shows, and whose clients it takes.
 ///
 /// # Errors
@@ -36,7 +39,7 @@ pub fn server(
     certificate: PathBuf,
     key: PathBuf,
     trust: Option<PathBuf>,
-) -> std::result::Result<Renewed<ServerConfig>, Failure> {
+) -> std::result::Result<Server, Failure> {
     let files = [&certificate, &key].into_iter().chain(&trust).cloned().collect();
     Renewed::new(files, move || read_server(&certificate, &key, trust.as_deref()))
 }

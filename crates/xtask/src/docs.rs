@@ -23,6 +23,8 @@ fn pages() -> Vec<(PathBuf, String)> {
         (page("messages.md"), crate::messages::page()),
         (page("metrics.md"), metrics()),
         (root().join("share/man/warren-exporter.8"), exporter_manual()),
+        (page("web.md"), web()),
+        (root().join("share/man/warren-web.8"), web_manual()),
         (page("reasons.md"), warren_core::model::reason::documentation()),
     ]
 }
@@ -55,6 +57,30 @@ fn exporter_manual() -> String {
     man.render(&mut page).expect("memory takes all");
     let more = ".SH FILES\n.TP\n/run/warren/control\nThe control socket that is asked.\n.TP\n\
         /run/warren\\-exporter/metrics\nThe Unix socket of warren\\-exporter.socket.\n.SH SEE ALSO\n\
+        .BR warren (1)\n";
+    String::from_utf8(page).expect("it is text") + more
+}
+
+/// The command line of the page's daemon.
+fn web() -> String {
+    let mut out = String::from(
+        "# Options of warren-web\n\nGenerated from the program's table of options. [How to look at it with a \
+         browser](../howto/web.md) says how to use them.\n\n",
+    );
+    let mut command = warren_web::options::Options::command().term_width(HELP_COLUMNS);
+    section(&mut out, "warren-web", &mut command);
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+/// The manual page of the page's daemon.
+fn web_manual() -> String {
+    let command = warren_web::options::Options::command();
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command).section("8").manual("Warrener");
+    man.render(&mut page).expect("memory takes all");
+    let more = ".SH FILES\n.TP\n/run/warren/control\nThe control socket that is asked.\n.TP\n\
+        /run/warren\\-web/page\nThe Unix socket of warren\\-web.socket.\n.SH SEE ALSO\n\
         .BR warren (1)\n";
     String::from_utf8(page).expect("it is text") + more
 }

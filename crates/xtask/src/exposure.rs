@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use crate::command::root;
 
 /// Our units, and those of systemd's for the same daemon.
-const UNITS: [(&str, Option<&str>); 12] = [
+const UNITS: [(&str, Option<&str>); 13] = [
     ("systemd-journald.service", Some("systemd-journald.service")),
     ("systemd-journald@.service", Some("systemd-journald@.service")),
     ("systemd-journal-flush.service", Some("systemd-journal-flush.service")),
@@ -23,6 +23,7 @@ const UNITS: [(&str, Option<&str>); 12] = [
     // Systemd 252 has none of these.
     ("warren-journal-access.service", None),
     ("warren-exporter.service", None),
+    ("warren-web.service", None),
     ("warren-agent.service", None),
     ("warren-hosts.service", None),
     ("systemd-soft-reboot.service", None),

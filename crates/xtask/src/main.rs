@@ -63,6 +63,7 @@ Usage: cargo xtask COMMAND
   bench recording   which part of the manager's CPU time its recording takes
   bench console     what a second of warren top takes at 40,000 units
   bench exporter    what a scrape of the metrics of 40,000 units takes
+  bench web         what the page for browsers takes at 40,000 units
   bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
@@ -109,6 +110,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
         ["bench", "console", ref rest @ ..] => bench::console::run(rest),
         ["bench", "exporter", ref rest @ ..] => bench::exporter::run(rest),
+        ["bench", "web", ref rest @ ..] => bench::web::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
         ["bench", "hosts", ref rest @ ..] => bench::hosts::run(rest),

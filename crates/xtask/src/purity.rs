@@ -75,12 +75,12 @@ const ALLOWED: &[&str] = &[
     "unicode-ident",
 ];
 
-/// Crates that print, keep or take log lines, and must not carry what only warren-log-net and warren-agent need.
+/// Crates that print, keep or take log lines, and must not carry what only servers and warren-agent need.
 const WITHOUT_NETWORK: [&str; 4] =
     ["warren-cli", "warren-log-store", "warren-log-daemon", "warren-log-show"];
 
-/// What only servers of HTTP and warren-agent need: TLS, which is warren-log-net's and warren-agent's, and the parser
-/// of HTTP.
+/// What only servers of HTTP and warren-agent need: TLS, which is warren-log-net's (warren-web takes it from there) and
+/// warren-agent's, and the parser of HTTP.
 const NETWORK: [&str; 3] = ["rustls", "ring", "httparse"];
 
 /// Fails when a pure crate has gained a dependency that is not on the list, or one that must do

@@ -215,13 +215,19 @@ mod tests {
         // A number is one of a sequence.
         let sequence = format!("entries=s={:032};i=", 1);
         let range = range.map(|range| range.replace("entries=i=", &sequence));
-        let found =
-            match route(&Request { method, target, is_1_1: true, accept, range, host: None }) {
-                Ok(Route::Entries(wanted)) => shown(&wanted),
-                Ok(Route::Values { name, json }) => format!("values {name} {json}"),
-                Ok(other) => format!("{other:?}"),
-                Err(Refusal(status, _)) => status.to_string(),
-            };
+        let found = match route(&Request {
+            method,
+            target,
+            is_1_1: true,
+            accept,
+            range,
+            ..Request::default()
+        }) {
+            Ok(Route::Entries(wanted)) => shown(&wanted),
+            Ok(Route::Values { name, json }) => format!("values {name} {json}"),
+            Ok(other) => format!("{other:?}"),
+            Err(Refusal(status, _)) => status.to_string(),
+        };
         assert_eq!(found, expected, "{line}");
     }
 

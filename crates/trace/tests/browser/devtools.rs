@@ -65,6 +65,11 @@ impl Browser {
 
     /// Calls a method and waits for its answer; complaints that come before it are kept.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The same; or why it could not be done, as when the page goes away meanwhile.
+    pub fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.last_id += 1;
         let mut message = json!({"id": self.last_id, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -74,8 +79,10 @@ impl Browser {
         loop {
             let answer = self.next();
             if answer["id"] == self.last_id {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }

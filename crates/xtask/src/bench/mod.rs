@@ -23,6 +23,7 @@ mod rows;
 pub mod sandbox;
 pub mod shutdown;
 mod subject;
+pub mod web;
 
 use std::fs;
 use std::path::PathBuf;
