@@ -89,6 +89,24 @@ const LOOKS: &[Look] = &[
         finds: "/proc/self\n",
     },
     Look {
+        name: "own-processes",
+        settings: "PrivatePIDs=yes\nExecStartPre=/bin/sh -c 'readlink /proc/self/ns/pid >/run/w2/pid'",
+        script: "echo $$$$ $$SYSTEMD_EXEC_PID; cd /proc; echo [0-9]*; readlink /proc/self/ns/pid | cmp -s - /run/w2/pid || echo another",
+        finds: "1 1\n1\nanother\n",
+    },
+    Look {
+        name: "own-processes-of-user",
+        settings: "PrivatePIDs=yes\nPrivateUsers=yes\nUser=4242\nProtectProc=invisible\nPrivateNetwork=yes\nProtectSystem=strict",
+        script: "echo $$$$; cd /proc; echo [0-9]*; w /etc; id -u",
+        finds: "1\n1\n/etc ro\n4242\n",
+    },
+    Look {
+        name: "own-processes-below",
+        settings: "PrivatePIDs=yes\nRootDirectory=/run/root\nBindReadOnlyPaths=/usr /bin /lib -/lib64",
+        script: "cd /proc; echo [0-9]*",
+        finds: "1\n",
+    },
+    Look {
         name: "groups",
         settings: "ProtectControlGroups=strict",
         script: "cat /proc/self/cgroup | grep ^0; w /sys/fs/cgroup; ls -d /sys/fs/cgroup/system.slice",

@@ -18,6 +18,7 @@ pub mod bpf;
 pub mod cgroup;
 pub mod child;
 pub mod clone;
+pub mod copying;
 pub mod credentials;
 pub mod datagrams;
 pub mod descriptors;

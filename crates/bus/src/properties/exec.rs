@@ -163,7 +163,7 @@ properties! {
     LogsDirectory "as" Const => |s, w| directories(w, &s.exec().logs_directory);
     ConfigurationDirectoryMode "u" Const => |s, w| w.u32(s.exec().configuration_directory.mode);
     ConfigurationDirectory "as" Const => |s, w| directories(w, &s.exec().configuration_directory);
-    TimeoutCleanUSec "t" Const ~ "18446744073709551615";
+    TimeoutCleanUSec "t" Const => |s, w| w.u64(s.exec().timeout_clean.map_or(u64::MAX, micros));
     MemoryDenyWriteExecute "b" Const ~ "false";
     RestrictRealtime "b" Const ~ "false";
     RestrictSUIDSGID "b" Const ~ "false";

@@ -90,11 +90,8 @@ impl Daemon {
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
-            Effect::ClearAway { id, traces, .. } => {
-                self.event_loop.workers.run(id, move || {
-                    traces.iter().for_each(removals::clear_away);
-                    Done::Ok
-                });
+            Effect::ClearAway { id, traces, limit, .. } => {
+                self.event_loop.workers.run(id, move || removals::clear_all(&traces, limit));
             }
             Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove),
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),

@@ -188,6 +188,8 @@ fn groups_and_host_name_are_the_units_own() {
     );
     assert!(plan(asked).namespaces.control_groups);
     check("ProtectControlGroups=yes", &["/sys/fs/cgroup <- /sys/fs/cgroup [ro]"]);
+    assert!(plan("MountAPIVFS=no").bare_root && !plan("MountAPIVFS=yes").bare_root);
+    assert!(plan("MountAPIVFS=no").is_empty());
     let name = |value: &str| plan(&format!("ProtectHostname={value}")).namespaces.host_name_is;
     assert_eq!(name("yes"), None);
     assert_eq!(name("private:web-1.example").as_deref(), Some("web-1.example"));
@@ -205,6 +207,8 @@ fn namespaces_are_private_unless_a_path_is_stated() {
     assert_eq!(network("NetworkNamespacePath=/run/netns/a; PrivateNetwork=yes"), path);
     assert_eq!(plan("NetworkNamespacePath=/a").purpose(), Purpose::Environment);
     assert_eq!(plan("PrivateUsers=identity").namespaces.users, Some(UserMap::Identity));
+    assert!(plan("PrivatePIDs=yes").namespaces.processes);
+    check("PrivatePIDs=yes", &["/proc <- proc(all,false) [noexec,nosuid,nodev]"]);
     check("PrivateIPC=yes", &["/dev/mqueue <- queues [noexec,nosuid,nodev]"]);
 }
 

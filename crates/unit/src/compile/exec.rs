@@ -118,6 +118,7 @@ impl Unit<'_> {
             rlimits: self.rlimits(),
             umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(merged.context().umask),
             ignore_sigpipe: merged.flag(id!(Exec "IgnoreSIGPIPE"), true),
+            timeout_clean: self.timeout(id!(Exec "TimeoutCleanSec"), false).flatten(),
             no_new_privileges: merged.flag(id!(Exec "NoNewPrivileges"), false),
             personality: merged.word(id!(Exec "Personality"), Personality::from_word),
             keyring_mode: merged
@@ -141,7 +142,9 @@ impl Unit<'_> {
         if self.merged.context().scope == Scope::User {
             // They lie in mounts of a process's own, which a user's manager has none of.
             let provided = |asked: &mut SandboxSetting| {
-                credentials::concerns(asked.setting) || images::concerns(asked.setting)
+                credentials::concerns(asked.setting)
+                    || images::concerns(asked.setting)
+                    || asked.setting == "RootEphemeral"
             };
             config.sandbox.extend(config.protections.extract_if(.., provided));
         }
@@ -711,6 +714,8 @@ fn dropped_capabilities(setting: &str) -> CapabilitySet {
 pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
     let is_no = || value::boolean(value) == Ok(false);
     match (setting.kind, setting.name) {
+        // Without it there is one, below another root.
+        (_, "MountAPIVFS") => value.is_empty(),
         (Kind::Bool | Kind::BoolOr(_), _) => is_no(),
         (Kind::Word(_), _) => matches!(value, "" | "all" | "auto" | "default"),
         // Every use of images.

@@ -229,8 +229,7 @@ rows! {
     @Exec Acted Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
     @Exec Acted Last (Number(0, 65535)): TTYRows TTYColumns;
     @Exec Acted Last (COUNT): LogRateLimitBurst;
-    @Exec Acted Last (Span): LogRateLimitIntervalSec;
-    @Exec Parsed Last (Span): TimeoutCleanSec;
+    @Exec Acted Last (Span): LogRateLimitIntervalSec TimeoutCleanSec;
     @Exec Acted Append (Words): LogExtraFields;
     @Exec Acted Append (Raw): LogFilterPatterns;
     @Exec Acted Last (Text): LogNamespace;
@@ -242,10 +241,10 @@ rows! {
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
-    @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
-    @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
-        RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
-        PrivateMounts MountAPIVFS;
+    @Exec Sandbox Last (Bool): BindLogSockets;
+    @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivatePIDs PrivateDevices LockPersonality MemoryDenyWriteExecute
+        RestrictRealtime RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
+        PrivateMounts MountAPIVFS RootEphemeral;
     @Exec Applied Last (BoolOr(&["disconnected"])): PrivateTmp;
     @Exec Applied Last (BoolOr(&["self", "identity", "full"])): PrivateUsers;
     @Exec Applied Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
@@ -253,7 +252,6 @@ rows! {
     @Exec Applied Append (Raw): RestrictNamespaces;
     @Exec Applied Last (BoolOr(&["full", "strict"])): ProtectSystem;
     @Exec Applied Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
-    @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootHash RootHashSignature RootVerity UserNamespacePath;

@@ -104,7 +104,7 @@ impl OwnMounts {
 pub fn prepare(spec: &ExecSpec, identity: &Identity) -> Result<Option<OwnMounts>, SpawnError> {
     let plan = &spec.view.plan;
     let root_path = spec.root_directory.as_deref().filter(|root| *root != "/");
-    let has_api = plan.api_file_systems && root_path.is_some();
+    let has_api = !plan.bare_root && root_path.is_some();
     if !plan.has_mounts() && !has_api {
         return Ok(None);
     }
