@@ -59,6 +59,7 @@ pub mod usage;
 pub mod utmp;
 pub mod virtualization;
 pub mod waits;
+pub mod watchdog;
 
 pub use error::{Error, Result};
 

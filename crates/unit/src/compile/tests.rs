@@ -751,6 +751,30 @@ fn units_have_the_timer_slack_of_the_manager() {
     assert!(!exec("").no_new_privileges);
 }
 
+#[test]
+fn the_manager_s_file_says_how_long_the_watchdog_waits() {
+    let (got, said) = stated(
+        "RuntimeWatchdogSec=20\nRebootWatchdogSec=off\nKExecWatchdogSec=default\nRuntimeWatchdogPreSec=1min\n\
+         RuntimeWatchdogPreGovernor=panic\nWatchdogDevice=/dev/watchdog1\nRuntimeWatchdogSec=soon",
+        Scope::System,
+    );
+    let want = Watchdog {
+        device: Some("/dev/watchdog1".into()),
+        runtime: WatchdogTime::For(Duration::from_secs(20)),
+        reboot: WatchdogTime::Off,
+        kexec: WatchdogTime::OfDevice,
+        pre: WatchdogTime::For(Duration::from_secs(60)),
+        governor: Some("panic".into()),
+    };
+    assert_eq!(*got.watchdog, want);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("m:8:20: warning: RuntimeWatchdogSec=: "), "{said:?}");
+    let (got, _) = stated("RuntimeWatchdogSec=0\nRebootWatchdogSec=infinity", Scope::System);
+    assert_eq!(got.watchdog.runtime, WatchdogTime::Off);
+    assert_eq!(got.watchdog.reboot.usec(), u64::MAX);
+    assert_eq!(Watchdog::default().reboot.usec(), 600_000_000);
+}
+
 /// Only root can bind processes so; who may not is told.
 #[test]
 fn a_user_s_manager_binds_with_what_it_may_set() {

@@ -326,9 +326,12 @@ rows! {
     @Manager Acted Append (Environment): ManagerEnvironment;
     @Manager Acted Last (Bool): NoNewPrivileges;
     @Manager Acted Append (Raw): SystemCallArchitectures;
-    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore KExecWatchdogSec LogColor
-        LogLocation LogTime RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec
-        RuntimeWatchdogSec ShowStatus StatusUnitFormat WatchdogDevice;
+    @Manager Acted Last (Raw): KExecWatchdogSec RebootWatchdogSec RuntimeWatchdogPreSec RuntimeWatchdogSec;
+    @Manager Acted Last (Text): RuntimeWatchdogPreGovernor;
+    @Manager Acted Last (Path): WatchdogDevice;
+    @Manager Acted Last (BoolOr(&["error", "auto"])): ShowStatus;
+    @Manager Acted Last (Word(StatusUnitFormat::WORDS)): StatusUnitFormat;
+    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore LogColor LogLocation LogTime;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;
