@@ -388,6 +388,39 @@ fn services_see_what_their_units_ask_for() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
 }
 
+/// A unit with a program of its own has what its slice says in that program: it is made anew when the slice's file is.
+#[test]
+fn an_edit_of_a_slice_reaches_the_units_in_it() {
+    const SENDS: &str = "while sleep 0.05; do for a in 127.0.0.2 127.0.0.3; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null \
+                         && echo $$a sent || echo $$a denied; done | paste -sd' ' >/run/edit.new; mv /run/edit.new /run/edit; done";
+    let unit = format!(
+        "[Service]\nSlice=edited.slice\nPrivateNetwork=yes\nIPAddressDeny=127.0.0.2\nExecStart=/bin/sh -c \"{}\"\n",
+        SENDS.replace('"', "\\\"")
+    );
+    let units = [("sends.service", &*unit), ("edited.slice", "[Slice]\n")];
+    let Some(m) = Machine::start("slice-edit", &units) else { return };
+    m.expect_job("start", "sends.service", "done");
+    if m.console().contains("this machine does not allow BPF programs") {
+        return lab::not_run(
+            "an_edit_of_a_slice_reaches_the_units_in_it",
+            "BPF programs on cgroups",
+        );
+    }
+    let sees = |what: &str| {
+        lab::until(what, || {
+            let said = std::fs::read_to_string(m.inside("/run/edit")).unwrap_or_default();
+            (said.trim() == what).then_some(())
+        });
+    };
+    sees("127.0.0.2 denied 127.0.0.3 sent");
+    m.write("edited.slice", "[Slice]\nIPAddressDeny=127.0.0.3\n");
+    m.call("ReloadConfiguration", &serde_json::json!({}));
+    sees("127.0.0.2 denied 127.0.0.3 denied");
+    m.write("edited.slice", "[Slice]\nIPAddressAllow=127.0.0.2\n");
+    m.call("ReloadConfiguration", &serde_json::json!({}));
+    sees("127.0.0.2 sent 127.0.0.3 sent");
+}
+
 /// What a unit sends to itself goes and comes, and is counted once each; a slice's addresses are asked all the same.
 #[test]
 fn traffic_is_counted() {

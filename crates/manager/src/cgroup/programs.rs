@@ -88,6 +88,11 @@ impl Allowed {
     }
 }
 
+/// What a slice says of packets, which counts for units in it that have a program of their own.
+pub fn said_of_packets(config: &CgroupConfig) -> (Lists, Option<Interfaces>) {
+    (lists(config), config.network_interfaces.clone())
+}
+
 fn lists(config: &CgroupConfig) -> Lists {
     Lists { allow: config.ip_address_allow.clone(), deny: config.ip_address_deny.clone() }
 }

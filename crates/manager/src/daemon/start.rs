@@ -34,6 +34,7 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
+use crate::cgroup::slices::OfSlices;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::{Groups, root_path};
 use crate::cgroup::unwatched::UnwatchedGroups;
@@ -354,6 +355,7 @@ fn make(
     };
     let cgroup = CgroupState {
         groups,
+        of_slices: OfSlices::default(),
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
     };

@@ -143,6 +143,9 @@ impl Unit<'_> {
         config.startup_memory_zswap_max = limit(id!(Cgroup "StartupMemoryZSwapMax"));
         config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));
         config.default_memory_low = limit(id!(Cgroup "DefaultMemoryLow"));
+        config.default_startup_memory_low = limit(id!(Cgroup "DefaultStartupMemoryLow"));
+        config.memory_zswap_writeback =
+            self.merged.optional_flag(id!(Cgroup "MemoryZSwapWriteback"));
     }
 
     fn io(&self, config: &mut CgroupConfig) {
@@ -199,6 +202,7 @@ impl Unit<'_> {
             let access = access.trim();
             let known = ["/dev/", "char-", "block-", "/run/systemd/inaccessible/"];
             let good = known.iter().any(|k| device.starts_with(k))
+                && !device.split('/').any(|part| part == "..")
                 && access.chars().all(|c| "rwm".contains(c));
             if !good {
                 let fault = Fault::new(

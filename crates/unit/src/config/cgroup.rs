@@ -219,6 +219,12 @@ pub struct CgroupConfig {
     pub default_memory_min: Option<Limit>,
     /// DefaultMemoryLow=
     pub default_memory_low: Option<Limit>,
+    /// DefaultStartupMemoryLow=
+    pub default_startup_memory_low: Option<Limit>,
+    /// MemoryZSwapWriteback=
+    pub memory_zswap_writeback: Option<bool>,
+    /// What slices above turn off; sorted. Their files say so, not the unit's.
+    pub disabled_above: Box<[Controller]>,
     /// TasksMax=; `None` is the manager's default.
     pub tasks_max: Option<TasksLimit>,
     /// IOWeight=, 1 to 10,000.
@@ -324,6 +330,9 @@ impl CgroupConfig {
             startup_memory_zswap_max: None,
             default_memory_min: None,
             default_memory_low: None,
+            default_startup_memory_low: None,
+            memory_zswap_writeback: None,
+            disabled_above: Box::default(),
             tasks_max: None,
             io_weight: None,
             startup_io_weight: None,

@@ -269,9 +269,10 @@ rows! {
     @Cgroup Acted Last (Names): Slice;
     @Cgroup Acted Last (Raw): Delegate;
     @Cgroup Acted Last (Text): DelegateSubgroup;
-    @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting;
-    @Cgroup Parsed Last (Bool): CoredumpReceive MemoryZSwapWriteback;
+    @Cgroup Acted Append (Words): DisableControllers;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting
+        MemoryZSwapWriteback;
+    @Cgroup Parsed Last (Bool): CoredumpReceive;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
@@ -282,7 +283,7 @@ rows! {
         MemoryZSwapMax;
     @Cgroup Acted Last (Memory): StartupMemoryLow StartupMemoryHigh StartupMemoryMax
         StartupMemorySwapMax StartupMemoryZSwapMax;
-    @Cgroup Parsed Last (Memory): DefaultMemoryMin DefaultMemoryLow DefaultStartupMemoryLow;
+    @Cgroup Acted Last (Memory): DefaultMemoryMin DefaultMemoryLow DefaultStartupMemoryLow;
     @Cgroup Acted Last (Tasks): TasksMax;
     @Cgroup Acted Last (WEIGHT): IOWeight;
     @Cgroup Acted Last (WEIGHT): StartupIOWeight;
