@@ -353,7 +353,8 @@ fn one_rlimit(resource: Resource, text: &str) -> Parsed<u64> {
         | Resource::Locks
         | Resource::Sigpending
         | Resource::Rtprio => {
-            let limit = whole(text).and_then(|n| u64::try_from(n).ok());
+            // The largest number would be `infinity`.
+            let limit = whole(text).and_then(|n| u64::try_from(n).ok()).filter(|&n| n < u64::MAX);
             limit.ok_or_else(|| bad(Fault::new(0, "")))
         }
         _ => bytes(text).map_err(bad),

@@ -281,15 +281,18 @@ fn limited(word: &str, content: Content) -> Result<Entry, String> {
 
 /// `[-]SOURCE[:PATH[:OPTIONS]]`
 fn bind(word: &str, read_only: bool) -> Result<Entry, String> {
-    let (rest, optional) = prefixed(word, '-');
-    let mut parts = rest.splitn(3, ':');
-    let source = simple(parts.next().unwrap_or_default())?;
-    let path = parts.next().filter(|path| !path.is_empty()).map(simple).transpose()?;
-    let recursive = match parts.next() {
-        None | Some("" | "rbind") => true,
-        Some("norbind") => false,
-        Some(other) => return Err(format!("'{other}' is none of: rbind, norbind")),
+    let (parts, optional) = crate::images::parts(word);
+    let part = |at: usize| parts.get(at).map(String::as_str).unwrap_or_default();
+    let source = simple(part(0))?;
+    let path = Some(part(1)).filter(|path| !path.is_empty()).map(simple).transpose()?;
+    let recursive = match part(2) {
+        "" | "rbind" => true,
+        "norbind" => false,
+        other => return Err(format!("'{other}' is none of: rbind, norbind")),
     };
+    if parts.len() > 3 {
+        return Err("has more than a source, a target and an option".to_owned());
+    }
     let path = path.unwrap_or_else(|| source.clone());
     Ok(Entry {
         path,

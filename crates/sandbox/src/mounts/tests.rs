@@ -126,6 +126,7 @@ fn what_is_nested_in_a_bind_comes_from_where_that_comes_from() {
     // A bind is as writable as its source, wherever it lies.
     check("ReadOnlyPaths=/a; BindPaths=/x:/a/x", &["/a <- /a [ro]", "/a/x <- /x []"]);
     check("BindPaths=/a", &[]);
+    check("BindPaths=/dev/pci-0\\:1:/b\\:c:norbind", &["/b:c <- /dev/pci-0:1 alone []"]);
 }
 
 #[test]

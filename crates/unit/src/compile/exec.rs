@@ -653,6 +653,12 @@ impl Unit<'_> {
             if setting.status != status {
                 continue;
             }
+            // Of a switch that says nothing, what it said before counts, as with systemd 252.
+            if entry.value.is_empty() && is_switch(setting) {
+                let message = format!("a value is needed; {}= stays as it was", setting.name);
+                self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+                continue;
+            }
             let is_off = protects_nothing(setting, entry.value);
             let value = if is_off { None } else { self.merged.expand(entry) };
             if status == Status::Applied
@@ -707,6 +713,12 @@ fn dropped_capabilities(setting: &str) -> CapabilitySet {
         _ => "",
     };
     value::capabilities(dropped).0
+}
+
+/// Whether a setting is on or off, or one of some words.
+fn is_switch(setting: &Setting) -> bool {
+    matches!(setting.kind, Kind::Bool | Kind::BoolOr(_) | Kind::Word(_))
+        || setting.name == "ProtectHostname"
 }
 
 /// Whether this value of a setting that protects the host leaves it off (systemd.exec(5),

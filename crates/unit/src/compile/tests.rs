@@ -812,6 +812,36 @@ fn wrong_words_of_filters_are_told_and_left_out() {
     }
 }
 
+/// As with systemd 252: a drop-in that leaves the value out does not take a protection away.
+#[test]
+fn a_switch_that_says_nothing_stays_as_it_was() {
+    let text = "[Service]\nExecStart=/bin/x\nPrivateTmp=yes\nPrivateTmp=\nProtectSystem=full\nProtectSystem=\n\
+                ProtectHome=\nProtectHostname=yes\nProtectHostname=\nReadOnlyPaths=/a\nReadOnlyPaths=\n";
+    let (config, said) = with("a.service", &[text], |c| c.service());
+    let kept = config.exec.protections.iter().map(|s| format!("{}={}", s.setting, s.value));
+    let kept: Vec<String> = kept.collect();
+    assert_eq!(kept, ["PrivateTmp=yes", "ProtectHostname=yes", "ProtectSystem=full"]);
+    assert_eq!(
+        said.iter().filter(|d| d.message.contains("a value is needed")).count(),
+        4,
+        "{said:?}"
+    );
+}
+
+#[test]
+fn what_slices_say_for_the_units_in_them_is_compiled() {
+    let text = "[Slice]\nDefaultMemoryMin=1M\nDefaultMemoryLow=infinity\nDefaultStartupMemoryLow=2M\n\
+                DisableControllers=cpu pids\nMemoryZSwapWriteback=no\n";
+    let (slice, said) = with("a.slice", &[text], |c| c.slice());
+    let config = slice.cgroup;
+    assert_eq!(said, []);
+    assert_eq!(config.default_memory_min, Some(Limit::Bytes(1 << 20)));
+    assert_eq!(config.default_memory_low, Some(Limit::Infinity));
+    assert_eq!(config.default_startup_memory_low, Some(Limit::Bytes(2 << 20)));
+    assert_eq!(*config.disable_controllers, [Controller::Cpu, Controller::Pids]);
+    assert_eq!(config.memory_zswap_writeback, Some(false));
+}
+
 /// No filter is applied to the tools of a mount: its unit is told so.
 #[test]
 fn filters_of_mounts_are_not_applied() {
