@@ -302,3 +302,45 @@ fn nothing_is_left_of_images_whoever_is_killed() {
         std::fs::read_to_string(format!("/proc/{}/mountinfo", m.init_pid)).expect("it is there");
     assert!(!mounts.contains("/run/warren/images"), "{mounts}");
 }
+
+/// A start ends whatever becomes of helpers: each of them may be killed over it, all the time. While managers are killed
+/// as quickly, none lives until it answers: that is no state that a start can end in, and not tried here.
+#[test]
+fn a_start_ends_though_helpers_are_killed_all_the_time() {
+    if !has_tools() {
+        return lab::not_run("images-endless", "mke2fs(8) and loop devices");
+    }
+    let unit = "[Service]\nRootImage=/run/w/root.raw\nMountImages=/run/w/root.raw:/inner:ro\nBindReadOnlyPaths=/usr\n\
+                StartLimitIntervalSec=0\nTimeoutStopSec=5\nExecStart=/bin/sleep 1000\n";
+    let Some(m) = Machine::start("images-endless", &[("imaged.service", unit)]) else { return };
+    let name = m.directory.file_name().expect("it has a name").to_string_lossy().into_owned();
+    let prepare = format!(
+        "set -e; mkdir -p /run/of-{name} && ln -s /run/of-{name} /run/w; cd /run/w; mkdir -p tree/usr tree/inner; \
+         for d in bin lib lib64; do ln -s usr/$d tree/$d; done; mke2fs -q -t ext4 -d tree root.raw 8M"
+    );
+    m.run(&["/bin/sh", "-c", &prepare]).expect("prepared");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (mut ended, mut killed) = (Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let kills = scope.spawn(|| {
+            let mut killed = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                killed += usize::from(m.kill_helper());
+            }
+            killed
+        });
+        for _ in 0..20 {
+            ended.push(m.job("start", "imaged.service"));
+            ended.push(m.job("stop", "imaged.service"));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        killed = kills.join().expect("it ends");
+    });
+    let is_said = |ended: &lab::Ended| matches!(ended, lab::Ended::Said(how) if how == "done" || how == "failed");
+    assert!(killed > 0 && ended.iter().all(is_said), "{killed} {ended:?}\n{}", m.console());
+    until("it runs", || {
+        (m.job("start", "imaged.service") == lab::Ended::Said("done".to_owned())).then_some(())
+    });
+    m.expect_job("stop", "imaged.service", "done");
+    until("no loop device is left", || (loops_of(&format!("of-{name}")) == 0).then_some(()));
+}
