@@ -12,6 +12,18 @@ struct Look {
     finds: &'static str,
 }
 
+/// Pins programs for packets: one that lets none go and one that lets all go, and one for connect(2) that refuses.
+const PINS: &str = r#"set -e; mkdir -p /run/bpf; mount -t bpf bpf /run/bpf; perl -e '
+    sub pin { my ($kind, $place, $says, $path) = @_;
+        my $code = pack("CCsl", 0xb7, 0, 0, $says) . pack("CCsl", 0x95, 0, 0, 0);
+        my ($license, $file) = ("MIT\0", "/run/bpf/$path\0");
+        my $load = pack("LLQQLLQLLa16LL", $kind, 2, unpack("Q", pack("p", $code)), unpack("Q", pack("p", $license)),
+                        0, 0, 0, 0, 0, "", 0, $place);
+        my $fd = syscall(321, 5, $load, length $load); $fd >= 0 or exit 0;
+        my $pin = pack("QLL", unpack("Q", pack("p", $file)), $fd, 0);
+        syscall(321, 6, $pin, length $pin) == 0 or die "$path: $!"; }
+    pin(8, 1, 0, "none-goes"); pin(8, 1, 1, "all-goes"); pin(18, 10, 0, "no-connect4");'"#;
+
 /// `w PATH...`: says of each whether it can be written to, and whether it is there.
 const SAY: &str = "w() { for p; do if [ ! -e $$p ]; then echo $$p none; elif [ -w $$p ]; then echo $$p rw; \
                    else echo $$p ro; fi; done; };";
@@ -75,6 +87,18 @@ const LOOKS: &[Look] = &[
                  stat -c %%a /dev/null; mknod /dev/shm/n c 1 3 2>/dev/null || echo no nodes",
         finds: "fd\nfull\nhugepages\nlog\nmqueue\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\n\
                 tty\nurandom\nzero\n2\n/dev ro\n666\nno nodes\n",
+    },
+    Look {
+        name: "devices-and-kernel",
+        settings: "PrivateDevices=yes\nProtectKernelLogs=yes",
+        script: "ls -d /dev/kmsg /dev/null 2>/dev/null; stat -c %%a /proc/kmsg",
+        finds: "/dev/null\n0\n",
+    },
+    Look {
+        name: "devices-bound-and-kernel",
+        settings: "PrivateDevices=yes\nProtectKernelLogs=yes\nBindPaths=/dev/kmsg",
+        script: "stat -c %%a /dev/kmsg; head -c 1 /dev/kmsg 2>/dev/null || echo refused",
+        finds: "0\nrefused\n",
     },
     Look {
         name: "kernel",
@@ -192,6 +216,30 @@ const LOOKS: &[Look] = &[
         settings: "PrivateNetwork=yes\nSlice=closed.slice",
         script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
         finds: "127.0.0.1 denied\n127.0.0.2 denied\n",
+    },
+    Look {
+        name: "programs-of-others",
+        settings: "PrivateNetwork=yes\nBPFProgram=egress:/run/bpf/none-goes\nBPFProgram=egress:/run/bpf/none-goes",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 denied\n",
+    },
+    Look {
+        name: "programs-and-addresses",
+        settings: "PrivateNetwork=yes\nIPEgressFilterPath=/run/bpf/all-goes\nIPAddressDeny=127.0.0.1\nIPAccounting=yes",
+        script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n127.0.0.2 sent\n",
+    },
+    Look {
+        name: "program-for-connect",
+        settings: "PrivateNetwork=yes\nBPFProgram=connect4:/run/bpf/no-connect4\nIPAddressDeny=::2",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 sent\n",
+    },
+    Look {
+        name: "no-program",
+        settings: "PrivateNetwork=yes\nIPIngressFilterPath=/run/bpf/not-there",
+        script: "bash -c \"echo x >/dev/udp/127.0.0.1/9\" && echo sent",
+        finds: "sent\n",
     },
     Look {
         name: "interfaces",
@@ -365,6 +413,7 @@ fn services_see_what_their_units_ask_for() {
                    touch /run/netns/own; unshare --net=/run/netns/own readlink /proc/self/ns/net >/run/w2/own-net; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
                    ln -s /run/w/a /run/w/link; mount -t tmpfs none /var/tmp; mount -t tmpfs none /var/lib";
     m.run(&["/bin/sh", "-c", prepare]).expect("prepared");
+    m.run(&["/bin/sh", "-c", PINS]).expect("pinned");
     own_tmp(&m);
     let mut wrong = Vec::new();
     for look in LOOKS {

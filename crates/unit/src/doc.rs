@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 9] = [
+const OTHERWISE: [(&str, &str); 10] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -44,6 +44,11 @@ const OTHERWISE: [(&str, &str); 9] = [
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
+    (
+        "BPFProgram=",
+        "a program that an edit names no more stays until the unit stops where its file is gone by then. The same holds for \
+         `IPIngressFilterPath=` and `IPEgressFilterPath=`.",
+    ),
     (
         "RuntimeWatchdogSec=",
         "init keeps the device open, so that it stays armed while one manager follows another. In a container only a \

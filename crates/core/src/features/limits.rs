@@ -12,7 +12,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
 /// Settings that are written to a group.
-const LIMITS: [Id; 42] = [
+const LIMITS: [Id; 45] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -41,6 +41,9 @@ const LIMITS: [Id; 42] = [
     Id::of(Group::Cgroup, "SocketBindAllow"),
     Id::of(Group::Cgroup, "SocketBindDeny"),
     Id::of(Group::Cgroup, "RestrictNetworkInterfaces"),
+    Id::of(Group::Cgroup, "IPIngressFilterPath"),
+    Id::of(Group::Cgroup, "IPEgressFilterPath"),
+    Id::of(Group::Cgroup, "BPFProgram"),
     Id::of(Group::Cgroup, "MemoryZSwapWriteback"),
     Id::of(Group::Cgroup, "DefaultMemoryMin"),
     Id::of(Group::Cgroup, "DefaultMemoryLow"),

@@ -4,6 +4,7 @@ use crate::context::Scope;
 use crate::parse::parse;
 use std::sync::Arc;
 use std::time::Duration;
+use warren_sandbox::bpf::pinned::Pinned;
 
 /// Compiles a unit from the text of its fragment and of drop-ins, and hands it to `f`.
 fn with<T>(name: &str, texts: &[&str], f: impl Fn(&Compiler<'_>) -> T) -> T {
@@ -826,6 +827,20 @@ fn a_switch_that_says_nothing_stays_as_it_was() {
         4,
         "{said:?}"
     );
+}
+
+#[test]
+fn programs_of_others_have_a_place_and_a_path() {
+    let text = "[Slice]\nBPFProgram=egress:/a\nBPFProgram=egress:/a\nBPFProgram=nowhere:/a\nBPFProgram=bind4:rel\n\
+                IPIngressFilterPath=/x\nIPIngressFilterPath=\nIPIngressFilterPath=/y//z\nIPEgressFilterPath=e\n";
+    let (slice, said) = with("a.slice", &[text], |c| c.slice());
+    let shown = |all: &[Pinned]| {
+        all.iter().map(|one| format!("{}:{}", one.name(), one.path)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&slice.cgroup.bpf_programs), ["egress:/a"]);
+    assert_eq!(shown(&slice.cgroup.ingress_filters), ["ingress:/y/z"]);
+    assert!(slice.cgroup.egress_filters.is_empty());
+    assert_eq!(said.len(), 3, "{said:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 pub use warren_sandbox::bpf::address::Prefix;
 use warren_sandbox::bpf::bind::Rules;
 use warren_sandbox::bpf::interface::Interfaces;
+use warren_sandbox::bpf::pinned::Pinned;
 
 use crate::name::UnitName;
 
@@ -255,6 +256,12 @@ pub struct CgroupConfig {
     pub socket_bind: Rules,
     /// RestrictNetworkInterfaces=
     pub network_interfaces: Option<Interfaces>,
+    /// IPIngressFilterPath=
+    pub ingress_filters: Vec<Pinned>,
+    /// IPEgressFilterPath=
+    pub egress_filters: Vec<Pinned>,
+    /// BPFProgram=
+    pub bpf_programs: Vec<Pinned>,
     /// ManagedOOMSwap=
     pub managed_oom_swap: ManagedOom,
     /// ManagedOOMMemoryPressure=
@@ -348,6 +355,9 @@ impl CgroupConfig {
             ip_address_deny: Vec::new(),
             socket_bind: Rules::default(),
             network_interfaces: None,
+            ingress_filters: Vec::new(),
+            egress_filters: Vec::new(),
+            bpf_programs: Vec::new(),
             managed_oom_swap: ManagedOom::Auto,
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,

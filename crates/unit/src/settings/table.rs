@@ -292,7 +292,8 @@ rows! {
     @Cgroup Acted Append (Words): IPAddressAllow IPAddressDeny;
     @Cgroup Acted Append (Raw): DeviceAllow;
     @Cgroup Acted Append (Raw): SocketBindAllow SocketBindDeny RestrictNetworkInterfaces;
-    @Cgroup Sandbox Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram NFTSet;
+    @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
+    @Cgroup Sandbox Append (Raw): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
