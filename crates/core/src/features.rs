@@ -9,6 +9,7 @@ pub(crate) mod command_lines;
 pub(crate) mod connections;
 pub(crate) mod device_sight;
 pub(crate) mod dynamic_user;
+pub mod ephemeral_root;
 pub(crate) mod freezer;
 pub(crate) mod ipc;
 pub(crate) mod limits;

@@ -461,16 +461,16 @@ mod tests {
              template Service \"base\" {\n  Restart = \"always\"\n  MemoryMax = \"1G\"\n}\n\
              apply Service \"web\" to Container {\n  import \"base\"\n  \
              Description = \"web of \" + container.name\n  ExecStart = \"/bin/web\"\n  \
-             ExecStartPre = [ \"/bin/a\", \"/bin/b\" ]\n  RootEphemeral = true\n  \
+             ExecStartPre = [ \"/bin/a\", \"/bin/b\" ]\n  UserNamespacePath = \"/a\"\n  \
              WantedBy = \"multi-user.target\"\n  assign where true\n}\n\
              apply Mount \"data\" to Container {\n  Where = container.vars.data\n  \
              What = \"/dev/x\"\n  assign where container.vars.data\n}",
             "# shop-web.service (6)\n[Unit]\nDescription=web of shop  # 8\n\n[Service]\n\
              ExecStart=/bin/web  # 9\nExecStartPre=/bin/a  # 10\nExecStartPre=/bin/b  # 10\n\
-             MemoryMax=1G  # 4\nRestart=always  # 3\nRootEphemeral=yes  # 11\n\n[Install]\n\
+             MemoryMax=1G  # 4\nRestart=always  # 3\nUserNamespacePath=/a  # 11\n\n[Install]\n\
              WantedBy=multi-user.target  # 12\n# srv-shop.mount (15)\n[Mount]\nWhat=/dev/x  # 17\n\
              Where=/srv/shop  # 16\n\
-             11 warning: shop-web.service: RootEphemeral= is a protection and is NOT applied\n",
+             11 warning: shop-web.service: UserNamespacePath= is a protection and is NOT applied\n",
         );
     }
 

@@ -7,6 +7,7 @@
 pub(crate) mod controllers;
 pub(crate) mod limits;
 pub(crate) mod programs;
+pub(crate) mod slices;
 pub(crate) mod state;
 pub(crate) mod tree;
 pub(crate) mod unwatched;

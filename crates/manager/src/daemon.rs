@@ -51,6 +51,7 @@ mod unit_faults;
 mod unit_gc;
 pub(crate) mod unit_log;
 mod unreported_exits;
+mod watchdog;
 
 pub use event_loop::Leaving;
 
@@ -122,10 +123,12 @@ impl Daemon {
         self.turn();
         // From now on init misses it when it is silent.
         self.heartbeat();
+        self.follow_watchdog();
         let mut woken = Instant::now();
         loop {
             self.turn();
             self.heartbeat();
+            self.tell_watchdog();
             self.settle_held();
             self.load_mounts();
             self.go_on_planned();
@@ -194,7 +197,7 @@ impl Daemon {
 
     /// All that is due at some time: the loop waits until the first of them is.
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
-        let all: [&dyn Patient; 19] = [
+        let all: [&dyn Patient; 20] = [
             &self.core,
             &self.process.table.unreported,
             &self.cgroup.unwatched_groups,
@@ -214,6 +217,7 @@ impl Daemon {
             &self.spawning.users,
             &self.peers.log_link,
             &self.clients.servers.bus,
+            &self.process.watchdog,
         ];
         all.into_iter()
     }

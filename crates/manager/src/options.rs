@@ -208,8 +208,18 @@ impl Options {
     pub fn defaults(&self, context: &Context) -> (Defaults, Vec<Diagnostic>) {
         match &self.unit_path {
             Some(_) => (Defaults::default(), Vec::new()),
-            None => warren_unit_files::manager_defaults(context),
+            None => {
+                let (defaults, faults) = warren_unit_files::manager_defaults(context);
+                (self.at_this_boot(defaults), faults)
+            }
         }
+    }
+
+    /// Defaults with what the kernel's command line says of them.
+    pub fn at_this_boot(&self, defaults: Defaults) -> Defaults {
+        let at_boot = self.at_boot("systemd.show_status", value::show_status);
+        let show_status = at_boot.or(defaults.show_status);
+        Defaults { show_status, ..defaults }
     }
 
     /// Where the manager's own messages go: by its arguments, by the kernel's command line, by its file.

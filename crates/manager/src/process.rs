@@ -15,3 +15,4 @@ pub(crate) mod state;
 pub(crate) mod stored_fds;
 pub(crate) mod table;
 pub(crate) mod unreported_exits;
+pub(crate) mod watchdog;

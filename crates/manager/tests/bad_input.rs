@@ -325,7 +325,7 @@ fn a_manager_that_cannot_start_says_why() {
 fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
     let service = "[Service]\nExecStart=@P stay\nRestart=alway\nTimeoutStopSec=5mn\n\
                    RemainAfterExit=perhaps\nMemoryMax=1GB\nMemoryKSM=yes\n\
-                   SetCredentialEncrypted=a:secret\nPrivatePIDs=yes";
+                   SetCredentialEncrypted=a:secret\nBindLogSockets=yes";
     let slice = "[Slice]\nNFTSet=cgroup:inet:a:b\nMemoryMax=lots";
     let units = [GOOD, ("typo.service", service), ("closed.slice", slice)];
     let Some(m) = Machine::start("values", &units) else { return };
@@ -344,7 +344,7 @@ fn wrong_values_are_said_with_their_line_when_the_unit_is_first_used() {
         assert_eq!(times(line), 1, "{line}: {}", m.console());
     }
     assert_eq!(times("closed.slice: started WITHOUT the protection of NFTSet"), 2);
-    assert_eq!(times("typo.service: started WITHOUT the protection of PrivatePIDs"), 2);
+    assert_eq!(times("typo.service: started WITHOUT the protection of BindLogSockets"), 2);
     assert_eq!(times("SetCredentialEncrypted=: 'a' is not acted on"), 1);
     assert_eq!(times("secret"), 0);
     check_alive(&m);

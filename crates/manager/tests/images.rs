@@ -30,6 +30,25 @@ const LOOKS: &[Look] = &[
         script: "ls /new; touch /other || echo ro; pwd; cat f",
         finds: "/new\nro\n/inner\ninner\n",
     },
+    // Each of its processes has the same copy, and nobody else.
+    Look {
+        name: "ephemeral",
+        settings: "RootImage=/run/w/root.raw\nRootEphemeral=yes\nBindReadOnlyPaths=/usr\nExecStartPre=/bin/sh -c 'echo pre >/of-pre'",
+        script: "cat /marker /of-pre; ls -d /new; touch /gone && echo rw",
+        finds: "of the image\npre\n/new\nrw\n",
+    },
+    Look {
+        name: "ephemeral-directory",
+        settings: "RootDirectory=/run/w/tree\nRootEphemeral=yes\nBindReadOnlyPaths=/usr\nExecStartPre=/bin/sh -c 'echo pre >/of-pre'",
+        script: "cat /marker /of-pre /inner/f; stat -c '%%a %%u' /special /inner; touch /gone && echo rw",
+        finds: "of the image\npre\ninner\n4750 4243\n755 0\nrw\n",
+    },
+    Look {
+        name: "ephemeral-host",
+        settings: "RootDirectory=/run/w/host\nRootEphemeral=yes",
+        script: "echo never",
+        finds: "",
+    },
     Look {
         name: "root-of-user",
         settings: "RootImage=/run/w/root.raw\nBindReadOnlyPaths=/usr\nUser=4242\nProtectSystem=strict\nPrivateTmp=yes\nStateDirectory=img",
@@ -194,6 +213,7 @@ fn services_see_the_images_that_their_units_ask_for() {
          mkdir -p tree/usr tree/proc tree/sys tree/dev tree/run tree/tmp tree/var/tmp tree/var/lib tree/etc tree/inner tree/opt; \
          for d in bin lib lib64; do ln -s usr/$d tree/$d; done; echo of the image >tree/marker; echo inner >tree/inner/f; \
          mkdir -p tree/usr/bin tree/usr/lib tree/usr/lib64; echo ID=debian >tree/etc/os-release; \
+         touch tree/special && chown 4243 tree/special && chmod 4750 tree/special && ln -s / host; \
          mke2fs -q -t ext4 -d tree root.raw 8M; cp root.raw fs; head -c 100000 root.raw >short.raw; \
          cp root.raw hashed.raw; echo 00 >hashed.roothash; \
          for e in ext more other w; do mkdir -p $e/usr/share $e/usr/lib/extension-release.d; echo $e >$e/usr/share/of-$e; done; \
@@ -234,6 +254,9 @@ fn services_see_the_images_that_their_units_ask_for() {
         assert!(line.is_some(), "{what}: {why}\n{said}");
     }
     until("no loop device is left", || (loops_of(&format!("of-{name}")) == 0).then_some(()));
+    let read = |path: &str| std::fs::read_dir(m.inside(path)).map_or(0, |names| names.count());
+    assert_eq!(read("/var/lib/systemd/ephemeral-trees"), 0, "copies of roots are left");
+    assert!(!m.inside("/run/w/tree/of-pre").exists() && !m.inside("/run/w/tree/gone").exists());
 }
 
 /// A helper that is killed has its mounts go with it, and so has a process that ends: the kernel clears the devices.
@@ -278,4 +301,46 @@ fn nothing_is_left_of_images_whoever_is_killed() {
     let mounts =
         std::fs::read_to_string(format!("/proc/{}/mountinfo", m.init_pid)).expect("it is there");
     assert!(!mounts.contains("/run/warren/images"), "{mounts}");
+}
+
+/// A start ends whatever becomes of helpers: each of them may be killed over it, all the time. While managers are killed
+/// as quickly, none lives until it answers: that is no state that a start can end in, and not tried here.
+#[test]
+fn a_start_ends_though_helpers_are_killed_all_the_time() {
+    if !has_tools() {
+        return lab::not_run("images-endless", "mke2fs(8) and loop devices");
+    }
+    let unit = "[Service]\nRootImage=/run/w/root.raw\nMountImages=/run/w/root.raw:/inner:ro\nBindReadOnlyPaths=/usr\n\
+                StartLimitIntervalSec=0\nTimeoutStopSec=5\nExecStart=/bin/sleep 1000\n";
+    let Some(m) = Machine::start("images-endless", &[("imaged.service", unit)]) else { return };
+    let name = m.directory.file_name().expect("it has a name").to_string_lossy().into_owned();
+    let prepare = format!(
+        "set -e; mkdir -p /run/of-{name} && ln -s /run/of-{name} /run/w; cd /run/w; mkdir -p tree/usr tree/inner; \
+         for d in bin lib lib64; do ln -s usr/$d tree/$d; done; mke2fs -q -t ext4 -d tree root.raw 8M"
+    );
+    m.run(&["/bin/sh", "-c", &prepare]).expect("prepared");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (mut ended, mut killed) = (Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let kills = scope.spawn(|| {
+            let mut killed = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                killed += usize::from(m.kill_helper());
+            }
+            killed
+        });
+        for _ in 0..20 {
+            ended.push(m.job("start", "imaged.service"));
+            ended.push(m.job("stop", "imaged.service"));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        killed = kills.join().expect("it ends");
+    });
+    let is_said = |ended: &lab::Ended| matches!(ended, lab::Ended::Said(how) if how == "done" || how == "failed");
+    assert!(killed > 0 && ended.iter().all(is_said), "{killed} {ended:?}\n{}", m.console());
+    until("it runs", || {
+        (m.job("start", "imaged.service") == lab::Ended::Said("done".to_owned())).then_some(())
+    });
+    m.expect_job("stop", "imaged.service", "done");
+    until("no loop device is left", || (loops_of(&format!("of-{name}")) == 0).then_some(()));
 }

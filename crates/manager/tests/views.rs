@@ -12,6 +12,18 @@ struct Look {
     finds: &'static str,
 }
 
+/// Pins programs for packets: one that lets none go and one that lets all go, and one for connect(2) that refuses.
+const PINS: &str = r#"set -e; mkdir -p /run/bpf; mount -t bpf bpf /run/bpf; perl -e '
+    sub pin { my ($kind, $place, $says, $path) = @_;
+        my $code = pack("CCsl", 0xb7, 0, 0, $says) . pack("CCsl", 0x95, 0, 0, 0);
+        my ($license, $file) = ("MIT\0", "/run/bpf/$path\0");
+        my $load = pack("LLQQLLQLLa16LL", $kind, 2, unpack("Q", pack("p", $code)), unpack("Q", pack("p", $license)),
+                        0, 0, 0, 0, 0, "", 0, $place);
+        my $fd = syscall(321, 5, $load, length $load); $fd >= 0 or exit 0;
+        my $pin = pack("QLL", unpack("Q", pack("p", $file)), $fd, 0);
+        syscall(321, 6, $pin, length $pin) == 0 or die "$path: $!"; }
+    pin(8, 1, 0, "none-goes"); pin(8, 1, 1, "all-goes"); pin(18, 10, 0, "no-connect4");'"#;
+
 /// `w PATH...`: says of each whether it can be written to, and whether it is there.
 const SAY: &str = "w() { for p; do if [ ! -e $$p ]; then echo $$p none; elif [ -w $$p ]; then echo $$p rw; \
                    else echo $$p ro; fi; done; };";
@@ -77,6 +89,18 @@ const LOOKS: &[Look] = &[
                 tty\nurandom\nzero\n2\n/dev ro\n666\nno nodes\n",
     },
     Look {
+        name: "devices-and-kernel",
+        settings: "PrivateDevices=yes\nProtectKernelLogs=yes",
+        script: "ls -d /dev/kmsg /dev/null 2>/dev/null; stat -c %%a /proc/kmsg",
+        finds: "/dev/null\n0\n",
+    },
+    Look {
+        name: "devices-bound-and-kernel",
+        settings: "PrivateDevices=yes\nProtectKernelLogs=yes\nBindPaths=/dev/kmsg",
+        script: "stat -c %%a /dev/kmsg; head -c 1 /dev/kmsg 2>/dev/null || echo refused",
+        finds: "0\nrefused\n",
+    },
+    Look {
         name: "kernel",
         settings: "ProtectKernelTunables=yes\nProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectControlGroups=yes",
         script: "w /proc/sys/kernel/hostname /sys /sys/fs/cgroup; stat -c %%a /proc/kmsg /dev/kmsg",
@@ -87,6 +111,24 @@ const LOOKS: &[Look] = &[
         settings: "ProtectProc=invisible\nProcSubset=pid\nUser=65534",
         script: "ls -d /proc/1 /proc/meminfo /proc/self 2>/dev/null",
         finds: "/proc/self\n",
+    },
+    Look {
+        name: "own-processes",
+        settings: "PrivatePIDs=yes\nExecStartPre=/bin/sh -c 'readlink /proc/self/ns/pid >/run/w2/pid'",
+        script: "echo $$$$ $$SYSTEMD_EXEC_PID; cd /proc; echo [0-9]*; readlink /proc/self/ns/pid | cmp -s - /run/w2/pid || echo another",
+        finds: "1 1\n1\nanother\n",
+    },
+    Look {
+        name: "own-processes-of-user",
+        settings: "PrivatePIDs=yes\nPrivateUsers=yes\nUser=4242\nProtectProc=invisible\nPrivateNetwork=yes\nProtectSystem=strict",
+        script: "echo $$$$; cd /proc; echo [0-9]*; w /etc; id -u",
+        finds: "1\n1\n/etc ro\n4242\n",
+    },
+    Look {
+        name: "own-processes-below",
+        settings: "PrivatePIDs=yes\nRootDirectory=/run/root\nBindReadOnlyPaths=/usr /bin /lib -/lib64",
+        script: "cd /proc; echo [0-9]*",
+        finds: "1\n",
     },
     Look {
         name: "groups",
@@ -174,6 +216,30 @@ const LOOKS: &[Look] = &[
         settings: "PrivateNetwork=yes\nSlice=closed.slice",
         script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
         finds: "127.0.0.1 denied\n127.0.0.2 denied\n",
+    },
+    Look {
+        name: "programs-of-others",
+        settings: "PrivateNetwork=yes\nBPFProgram=egress:/run/bpf/none-goes\nBPFProgram=egress:/run/bpf/none-goes",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 denied\n",
+    },
+    Look {
+        name: "programs-and-addresses",
+        settings: "PrivateNetwork=yes\nIPEgressFilterPath=/run/bpf/all-goes\nIPAddressDeny=127.0.0.1\nIPAccounting=yes",
+        script: "for a in 127.0.0.1 127.0.0.2; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n127.0.0.2 sent\n",
+    },
+    Look {
+        name: "program-for-connect",
+        settings: "PrivateNetwork=yes\nBPFProgram=connect4:/run/bpf/no-connect4\nIPAddressDeny=::2",
+        script: "for a in 127.0.0.1 ::1; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null && echo $$a sent || echo $$a denied; done",
+        finds: "127.0.0.1 denied\n::1 sent\n",
+    },
+    Look {
+        name: "no-program",
+        settings: "PrivateNetwork=yes\nIPIngressFilterPath=/run/bpf/not-there",
+        script: "bash -c \"echo x >/dev/udp/127.0.0.1/9\" && echo sent",
+        finds: "sent\n",
     },
     Look {
         name: "interfaces",
@@ -347,6 +413,7 @@ fn services_see_what_their_units_ask_for() {
                    touch /run/netns/own; unshare --net=/run/netns/own readlink /proc/self/ns/net >/run/w2/own-net; printf '#!/bin/sh\\necho ran\\n' >/run/w/file; chmod +x /run/w/file; \
                    ln -s /run/w/a /run/w/link; mount -t tmpfs none /var/tmp; mount -t tmpfs none /var/lib";
     m.run(&["/bin/sh", "-c", prepare]).expect("prepared");
+    m.run(&["/bin/sh", "-c", PINS]).expect("pinned");
     own_tmp(&m);
     let mut wrong = Vec::new();
     for look in LOOKS {
@@ -368,6 +435,39 @@ fn services_see_what_their_units_ask_for() {
     m.expect_job("stop", "tmp.service", "done");
     assert_eq!(own(), 0);
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
+}
+
+/// A unit with a program of its own has what its slice says in that program: it is made anew when the slice's file is.
+#[test]
+fn an_edit_of_a_slice_reaches_the_units_in_it() {
+    const SENDS: &str = "while sleep 0.05; do for a in 127.0.0.2 127.0.0.3; do bash -c \"echo x >/dev/udp/$$a/9\" 2>/dev/null \
+                         && echo $$a sent || echo $$a denied; done | paste -sd' ' >/run/edit.new; mv /run/edit.new /run/edit; done";
+    let unit = format!(
+        "[Service]\nSlice=edited.slice\nPrivateNetwork=yes\nIPAddressDeny=127.0.0.2\nExecStart=/bin/sh -c \"{}\"\n",
+        SENDS.replace('"', "\\\"")
+    );
+    let units = [("sends.service", &*unit), ("edited.slice", "[Slice]\n")];
+    let Some(m) = Machine::start("slice-edit", &units) else { return };
+    m.expect_job("start", "sends.service", "done");
+    if m.console().contains("this machine does not allow BPF programs") {
+        return lab::not_run(
+            "an_edit_of_a_slice_reaches_the_units_in_it",
+            "BPF programs on cgroups",
+        );
+    }
+    let sees = |what: &str| {
+        lab::until(what, || {
+            let said = std::fs::read_to_string(m.inside("/run/edit")).unwrap_or_default();
+            (said.trim() == what).then_some(())
+        });
+    };
+    sees("127.0.0.2 denied 127.0.0.3 sent");
+    m.write("edited.slice", "[Slice]\nIPAddressDeny=127.0.0.3\n");
+    m.call("ReloadConfiguration", &serde_json::json!({}));
+    sees("127.0.0.2 denied 127.0.0.3 denied");
+    m.write("edited.slice", "[Slice]\nIPAddressAllow=127.0.0.2\n");
+    m.call("ReloadConfiguration", &serde_json::json!({}));
+    sees("127.0.0.2 sent 127.0.0.3 sent");
 }
 
 /// What a unit sends to itself goes and comes, and is counted once each; a slice's addresses are asked all the same.

@@ -2,7 +2,8 @@
 //!
 //! Owns: what settings allow, as programs.
 //! Must not: load or attach a program; that is `warren_sys::bpf`.
-//! [`device`] is about devices, [`address`] and [`interface`] about traffic, [`bind`] about ports, [`account`] counts, [`instruction`] writes.
+//! [`device`] is about devices, [`address`] and [`interface`] about traffic, [`bind`] about ports, [`account`] counts,
+//! [`instruction`] writes; [`pinned`] are those of others.
 
 pub mod account;
 pub mod address;
@@ -10,6 +11,7 @@ pub mod bind;
 pub mod device;
 pub mod instruction;
 pub mod interface;
+pub mod pinned;
 
 pub use instruction::Instruction;
 

@@ -8,6 +8,7 @@
 mod settings;
 mod table;
 
+pub(crate) use settings::parts;
 pub use settings::{Image, Place, Splits, concerns, parse_options};
 pub use table::{HEAD_BYTES, Layout, Part, Role, SECTOR_SIZES, file_system, layout};
 

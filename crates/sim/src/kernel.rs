@@ -369,7 +369,7 @@ impl Kernel {
                 self.runs.remove(&unit);
                 self.connections.remove(&unit);
             }
-            Effect::ClearAway { id, unit, traces } => {
+            Effect::ClearAway { id, unit, traces, .. } => {
                 traces.iter().for_each(|trace| self.remove(id, unit, trace));
                 self.removals.remove(&id);
                 self.answer(id, Done::Ok);
@@ -531,7 +531,7 @@ impl Kernel {
     fn remove(&mut self, id: EffectId, unit: UnitId, trace: &Trace) {
         let path = match trace {
             Trace::Directory(path) => path,
-            Trace::Terminal(_) | Trace::Ipc(_) => return,
+            Trace::Terminal(_) | Trace::Ipc(_) | Trace::OfEarlierBoots { .. } => return,
             Trace::File(_) | Trace::Link(_) => {
                 self.pid_files.remove(&unit);
                 return;

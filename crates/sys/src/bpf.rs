@@ -44,6 +44,7 @@ const MAP_LOOKUP: libc::c_int = 1;
 const MAP_GET_FD_BY_ID: libc::c_int = 14;
 const INFO_BY_FD: libc::c_int = 15;
 const PROG_LOAD: libc::c_int = 5;
+const OBJ_GET: libc::c_int = 7;
 const PROG_ATTACH: libc::c_int = 8;
 const PROG_DETACH: libc::c_int = 9;
 const PROG_GET_FD_BY_ID: libc::c_int = 13;
@@ -161,7 +162,8 @@ pub fn counters_map() -> Result<OwnedFd> {
 
 /// The counters of a group at a hook; none if its program does not count. `id`: of the group.
 pub fn counters(group: BorrowedFd<'_>, id: u64, hook: Hook) -> Result<Option<Counters>> {
-    let Some(&program) = attached(group, hook)?.first() else { return Ok(None) };
+    let (ours, _) = own_attached(group, hook)?;
+    let Some(&program) = ours.first() else { return Ok(None) };
     let Some(program) = by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, program)? else {
         return Ok(None);
     };
@@ -231,6 +233,15 @@ struct Query {
     count: u32,
 }
 
+/// For BPF_OBJ_GET.
+#[repr(C)]
+#[derive(Default)]
+struct OfPath {
+    path: u64,
+    fd: u32,
+    flags: u32,
+}
+
 /// For BPF_PROG_GET_FD_BY_ID.
 #[repr(C)]
 #[derive(Default)]
@@ -291,10 +302,11 @@ pub fn load(hook: Hook, program: Program<'_>) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Attaches a program to a group, in the place of what is attached to the group itself at this hook.
+/// Attaches a program to a group, in the place of ours that is attached to the group itself at this hook.
 pub fn attach(group: BorrowedFd<'_>, hook: Hook, program: BorrowedFd<'_>) -> Result<()> {
-    let before = attached(group, hook)?;
+    let (before, has_several) = own_attached(group, hook)?;
     let (_, kind, flags) = hook.numbers();
+    let flags = if has_several { ALLOW_MULTI } else { flags };
     let (target, program) = (group.as_raw_fd() as u32, program.as_raw_fd() as u32);
     let mut attributes = Attach { target, program, kind, flags };
     match bpf("bpf PROG_ATTACH", PROG_ATTACH, &mut attributes) {
@@ -302,17 +314,17 @@ pub fn attach(group: BorrowedFd<'_>, hook: Hook, program: BorrowedFd<'_>) -> Res
         Err(e) if e.errno == libc::EINVAL && !before.is_empty() => return Ok(()),
         other => other?,
     };
-    match hook.has_several() {
+    match has_several {
         true => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
         // It took the place of the other.
         false => Ok(()),
     }
 }
 
-/// Takes away what is attached to the group itself at this hook.
+/// Takes away what is ours and attached to the group itself at this hook.
 pub fn detach(group: BorrowedFd<'_>, hook: Hook) -> Result<()> {
-    let before = attached(group, hook)?;
-    match hook.has_several() {
+    let (before, has_several) = own_attached(group, hook)?;
+    match has_several {
         true => before.into_iter().try_for_each(|id| detach_one(group, hook, Some(id))),
         false if before.is_empty() => Ok(()),
         false => detach_one(group, hook, None),
@@ -337,8 +349,51 @@ fn detach_one(group: BorrowedFd<'_>, hook: Hook, id: Option<u32>) -> Result<()> 
     }
 }
 
-/// Numbers of the programs that are attached to the group itself.
-fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<Vec<u32>> {
+/// Opens a program that somebody pinned in a file system of BPF.
+pub fn open_pinned(path: &str) -> Result<OwnedFd> {
+    let text = std::ffi::CString::new(path).map_err(|_| Error::at("open", path, libc::EINVAL))?;
+    let mut attributes = OfPath { path: text.as_ptr() as u64, ..OfPath::default() };
+    let fd = bpf("bpf OBJ_GET", OBJ_GET, &mut attributes)?;
+    // SAFETY: a new descriptor, which is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Attaches somebody's program to a group beside all others, at a place of `enum bpf_attach_type`.
+///
+/// # Errors
+/// `EINVAL`: it is no program for that place. `EPERM`: one is attached there that allows no others.
+pub fn attach_other(group: BorrowedFd<'_>, place: u32, program: BorrowedFd<'_>) -> Result<()> {
+    let (target, program) = (group.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    let mut attributes = Attach { target, program, kind: place, flags: ALLOW_MULTI };
+    bpf("bpf PROG_ATTACH", PROG_ATTACH, &mut attributes).map(drop)
+}
+
+/// Takes such a program away; nothing is amiss if it is not there.
+pub fn detach_other(group: BorrowedFd<'_>, place: u32, program: BorrowedFd<'_>) -> Result<()> {
+    let (target, program) = (group.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    let mut attributes = Attach { target, program, kind: place, flags: 0 };
+    match bpf("bpf PROG_DETACH", PROG_DETACH, &mut attributes) {
+        Err(e) if e.is_gone() => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Numbers of our programs that are attached to the group itself, and whether it takes several.
+fn own_attached(group: BorrowedFd<'_>, hook: Hook) -> Result<(Vec<u32>, bool)> {
+    let (ids, flags) = attached(group, hook)?;
+    let has_several = hook.has_several() || !ids.is_empty() && flags & ALLOW_MULTI != 0;
+    let is_ours = |id: &u32| {
+        let program = by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, *id);
+        let program = program.ok().flatten();
+        let name = program.and_then(|program| Some(information(program.as_fd()).ok()?.0.name));
+        matches!(name, Some(LIMITS | ONLY_COUNTS))
+    };
+    let ours = ids.into_iter().filter(is_ours).collect();
+    Ok((ours, has_several))
+}
+
+/// Numbers of the programs that are attached to the group itself, and with which flags.
+fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<(Vec<u32>, u32)> {
     let mut ids = vec![0u32; ATTACHED_MAX];
     let mut attributes = Query {
         target: group.as_raw_fd() as u32,
@@ -349,7 +404,7 @@ fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<Vec<u32>> {
     };
     bpf("bpf PROG_QUERY", PROG_QUERY, &mut attributes)?;
     ids.truncate(attributes.count as usize);
-    Ok(ids)
+    Ok((ids, attributes.attach_flags))
 }
 
 /// Whether a program of the group, or of one above it, is asked at this hook that may forbid something.

@@ -16,6 +16,7 @@ use crate::error::{Error, Result, last_errno};
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_PARENT: u64 = 0x8000;
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -45,8 +46,8 @@ pub struct Options<'a> {
     /// Make it a child of the caller's parent. The caller's own exit signal is then its, too.
     /// `EINVAL` when the caller is the first process of a pid namespace.
     pub sibling: bool,
-    /// Further `CLONE_NEW*` flags.
-    pub namespaces: u64,
+    /// Make it the first process of a pid namespace of its own.
+    pub pid_namespace: bool,
 }
 
 /// A process just made.
@@ -64,6 +65,8 @@ pub struct Newborn {
     /// False when the kernel could not make the process in [`Options::cgroup`]: it must move
     /// itself before it execs.
     pub in_cgroup: bool,
+    /// Its pid in the caller's pid namespace.
+    pub pid: i32,
 }
 
 /// Memory that new processes run on until they exec. Made once and reused.
@@ -121,6 +124,10 @@ extern "C" fn enter(entry: *mut c_void) -> ! {
     // SAFETY: `spawn` passes a pointer to an Entry on its own frame, which stays as it is until
     // this process has exec'd or exited, because CLONE_VFORK suspends the calling thread.
     let entry = unsafe { &mut *entry.cast::<Entry<'_>>() };
+    if entry.newborn.pid == 0 {
+        // The old call tells it to its caller alone.
+        entry.newborn.pid = crate::child::own_pid();
+    }
     let code = (entry.body)(entry.newborn);
     // SAFETY: exit_group does not return. No destructors of the caller's may run here.
     unsafe { libc::syscall(libc::SYS_exit_group, code) };
@@ -142,7 +149,8 @@ pub fn spawn(
     stack: &mut Stack,
     body: &mut dyn FnMut(Newborn) -> i32,
 ) -> Result<Child> {
-    let mut entry = Entry { body, newborn: Newborn { in_cgroup: options.cgroup.is_some() } };
+    let newborn = Newborn { in_cgroup: options.cgroup.is_some(), pid: 0 };
+    let mut entry = Entry { body, newborn };
     match clone3(options, stack, &mut entry) {
         Err(errno) if needs_fallback(errno) => {}
         result => return result.map_err(|errno| Error::new("clone3", errno)),
@@ -154,6 +162,10 @@ pub fn spawn(
             Err(errno) if needs_fallback(errno) => {}
             result => return result.map_err(|errno| Error::new("clone3", errno)),
         }
+    }
+    if options.pid_namespace {
+        // It could not learn its pid.
+        return clone3(&plain, stack, &mut entry).map_err(|errno| Error::new("clone3", errno));
     }
     clone(&plain, stack, &mut entry).map_err(|errno| Error::new("clone", errno))
 }
@@ -172,8 +184,10 @@ fn clone3(
     let mut pidfd: RawFd = -1;
     let (low, size) = stack.usable();
     let mut args = CloneArgs {
-        flags: flags(options) | CLONE_CLEAR_SIGHAND,
+        flags: flags(options) | CLONE_CLEAR_SIGHAND | CLONE_PARENT_SETTID,
         pidfd: &raw mut pidfd as u64,
+        // Written before the process runs.
+        parent_tid: &raw mut entry.newborn.pid as u64,
         // With CLONE_PARENT the exit signal is the caller's and none may be given here.
         exit_signal: if options.sibling { 0 } else { libc::SIGCHLD as u64 },
         stack: low,
@@ -198,6 +212,7 @@ fn clone(
     let mut pidfd: RawFd = -1;
     let (low, size) = stack.usable();
     let flags = flags(options) | if options.sibling { 0 } else { libc::SIGCHLD as u64 };
+    entry.newborn.pid = 0;
     // SAFETY: as in `clone3` above; the legacy call stores the pidfd where parent_tid points.
     let ret = unsafe { shim::clone(flags, low + size, &raw mut pidfd, enter, entry_ptr(entry)) };
     made(ret, pidfd)
@@ -205,7 +220,8 @@ fn clone(
 
 fn flags(options: &Options<'_>) -> u64 {
     let sibling = if options.sibling { CLONE_PARENT } else { 0 };
-    CLONE_VM | CLONE_VFORK | CLONE_PIDFD | sibling | options.namespaces
+    let own_pids = if options.pid_namespace { libc::CLONE_NEWPID as u64 } else { 0 };
+    CLONE_VM | CLONE_VFORK | CLONE_PIDFD | sibling | own_pids
 }
 
 /// Makes a process that shares the caller's memory and runs beside it, on a stack of its own, with these flags of
@@ -375,23 +391,46 @@ mod tests {
             let child = spawn(&Options::default(), &mut stack, &mut body).expect("clone");
             let exit = wait(Wait::PidFd(child.pidfd.as_fd()), true).expect("child").expect("end");
             assert_eq!((exit.pid, exit.kind), (child.pid, ExitKind::Exited(40 + round)));
-            assert_eq!(seen, Some(Newborn { in_cgroup: false }));
+            assert_eq!(seen, Some(Newborn { in_cgroup: false, pid: child.pid }));
         }
+    }
+
+    #[test]
+    fn the_first_of_a_pid_namespace_knows_both_of_its_pids() {
+        let mut stack = Stack::new().expect("memory");
+        let mut seen = None;
+        let mut body = |newborn: Newborn| {
+            seen = Some((newborn.pid, crate::child::own_pid()));
+            0
+        };
+        let options = Options { pid_namespace: true, ..Options::default() };
+        let child = match spawn(&options, &mut stack, &mut body) {
+            Err(e) if e.errno == libc::EPERM => {
+                return crate::test_not_run(
+                    "the_first_of_a_pid_namespace_knows_both_of_its_pids",
+                    "CAP_SYS_ADMIN",
+                );
+            }
+            made => made.expect("clone"),
+        };
+        wait(Wait::PidFd(child.pidfd.as_fd()), true).expect("child").expect("end");
+        assert_eq!(seen, Some((child.pid, 1)));
     }
 
     #[test]
     fn the_old_call_does_the_same() {
         let mut stack = Stack::new().expect("memory");
-        let mut ran = false;
-        let mut body = |_: Newborn| {
-            ran = true;
+        let mut ran = 0;
+        let mut body = |newborn: Newborn| {
+            ran = newborn.pid;
             7
         };
-        let mut entry = Entry { body: &mut body, newborn: Newborn { in_cgroup: false } };
+        let newborn = Newborn { in_cgroup: false, pid: 0 };
+        let mut entry = Entry { body: &mut body, newborn };
         let child = clone(&Options::default(), &mut stack, &mut entry).expect("clone");
         let exit = wait(Wait::PidFd(child.pidfd.as_fd()), true).expect("child").expect("end");
         assert_eq!(exit.kind, ExitKind::Exited(7));
-        assert!(ran);
+        assert_eq!(ran, child.pid);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod bpf;
 pub mod cgroup;
 pub mod child;
 pub mod clone;
+pub mod copying;
 pub mod credentials;
 pub mod datagrams;
 pub mod descriptors;
@@ -60,6 +61,7 @@ pub mod usage;
 pub mod utmp;
 pub mod virtualization;
 pub mod waits;
+pub mod watchdog;
 
 pub use error::{Error, Result};
 

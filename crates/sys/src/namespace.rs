@@ -38,11 +38,6 @@ impl Namespaces {
             _ => "mnt",
         }
     }
-
-    /// The `CLONE_NEW*` bits, for [`crate::clone::Options::namespaces`].
-    pub fn bits(self) -> u64 {
-        self.0 as u64
-    }
 }
 
 impl std::ops::BitOr for Namespaces {

@@ -231,13 +231,14 @@ impl<'a> Unit<'a> {
         exec
     }
 
-    /// The environment of a socket unit: its sockets are in the manager's network.
+    /// The environment of a socket unit: its sockets are in the manager's network, and only what a service leaves is
+    /// removed.
     fn exec_of_listener(&self) -> ExecConfig {
-        const NETWORKS: [&str; 2] = ["PrivateNetwork", "NetworkNamespacePath"];
+        const OF_SERVICES: [&str; 3] = ["PrivateNetwork", "NetworkNamespacePath", "RootEphemeral"];
         let mut exec = self.exec();
-        let of_network =
-            |asked: &mut crate::config::SandboxSetting| NETWORKS.contains(&asked.setting);
-        exec.sandbox.extend(exec.protections.extract_if(.., of_network));
+        let of_services =
+            |asked: &mut crate::config::SandboxSetting| OF_SERVICES.contains(&asked.setting);
+        exec.sandbox.extend(exec.protections.extract_if(.., of_services));
         exec
     }
 

@@ -181,6 +181,12 @@ pub struct Defaults {
     pub bounds: Bounds,
     /// LogLevel=, 0 to 7; `None` says all.
     pub log_level: Option<u8>,
+    /// ShowStatus=
+    pub show_status: Option<crate::config::ShowStatus>,
+    /// StatusUnitFormat=
+    pub status_unit_format: crate::config::StatusUnitFormat,
+    /// What it says of the watchdog of the machine.
+    pub watchdog: Arc<crate::config::Watchdog>,
     /// LogTarget=, as [`crate::value::log_target`] understands it.
     pub log_target: Option<&'static str>,
     /// DefaultCPUAccounting=
@@ -229,6 +235,9 @@ impl Default for Defaults {
             bounds: Bounds::default(),
             log_level: None,
             log_target: None,
+            watchdog: Arc::default(),
+            show_status: None,
+            status_unit_format: crate::config::StatusUnitFormat::Combined,
             cpu_accounting: true,
             memory_accounting: true,
             tasks_accounting: true,

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 3] = [
+const OTHERWISE: [(&str, &str); 10] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -23,6 +23,36 @@ const OTHERWISE: [(&str, &str); 3] = [
         "RemoveIPC=",
         "objects go by the user that owns them. Those that the group alone has in common with the unit stay, as they \
          are another user's.",
+    ),
+    (
+        "RootEphemeral=",
+        "what is mounted in the root directory is empty in its copy, and an image that is a block device is refused. Copies \
+         lie in `/var/lib/systemd/ephemeral-trees`. What a machine that lost its power left there goes when the next \
+         such service stops.",
+    ),
+    (
+        "PrivatePIDs=",
+        "each process that is started for the unit is the first of a namespace of its own. Together with `PAMName=` or \
+         `Type=forking` the unit is not loaded.",
+    ),
+    (
+        "TimeoutCleanSec=",
+        "whoever asked for the cleaning is told that its time is over. The unit does not fail by it.",
+    ),
+    (
+        "DisableControllers=",
+        "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
+    ),
+    ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
+    (
+        "BPFProgram=",
+        "a program that an edit names no more stays until the unit stops where its file is gone by then. The same holds for \
+         `IPIngressFilterPath=` and `IPEgressFilterPath=`.",
+    ),
+    (
+        "RuntimeWatchdogSec=",
+        "init keeps the device open, so that it stays armed while one manager follows another. In a container only a \
+         device that `WatchdogDevice=` names is used.",
     ),
 ];
 

@@ -30,7 +30,8 @@ pub use words::{Words, plain_words, quoted, split, unescape_c};
 use std::time::Duration;
 
 use crate::config::{
-    CapabilitySet, CpuWeight, ExitStatusSet, IndexSet, Limit, Resource, Rlimit, TasksLimit,
+    CapabilitySet, CpuWeight, ExitStatusSet, IndexSet, Limit, Resource, Rlimit, ShowStatus,
+    TasksLimit,
 };
 use crate::signal::Signal;
 
@@ -222,7 +223,18 @@ pub fn tasks(text: &str) -> Parsed<TasksLimit> {
             _ => Err(bad()),
         };
     }
-    bytes(text).ok().filter(|&n| n > 0).map(TasksLimit::Tasks).ok_or_else(bad)
+    let tasks = whole(text).and_then(|n| u64::try_from(n).ok()).filter(|&n| n > 0);
+    tasks.map(TasksLimit::Tasks).ok_or_else(bad)
+}
+
+/// `yes`, `no`, `error` or `auto` (systemd-system.conf(5), "ShowStatus=").
+pub fn show_status(text: &str) -> Parsed<ShowStatus> {
+    let bad = || Fault::new(0, format!("'{text}' is none of: yes, no, error, auto"));
+    match boolean(text) {
+        Ok(true) => Ok(ShowStatus::Yes),
+        Ok(false) => Ok(ShowStatus::No),
+        Err(_) => ShowStatus::from_word(text).ok_or_else(bad),
+    }
 }
 
 /// A whole number within bounds: decimal, hexadecimal after `0x`, octal after `0` or `0o`, binary after
@@ -341,7 +353,8 @@ fn one_rlimit(resource: Resource, text: &str) -> Parsed<u64> {
         | Resource::Locks
         | Resource::Sigpending
         | Resource::Rtprio => {
-            let limit = whole(text).and_then(|n| u64::try_from(n).ok());
+            // The largest number would be `infinity`.
+            let limit = whole(text).and_then(|n| u64::try_from(n).ok()).filter(|&n| n < u64::MAX);
             limit.ok_or_else(|| bad(Fault::new(0, "")))
         }
         _ => bytes(text).map_err(bad),

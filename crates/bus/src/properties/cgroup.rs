@@ -6,6 +6,7 @@ use super::values::*;
 use crate::wire::Writer;
 use warren_sandbox::bpf::bind::Rule;
 use warren_sandbox::bpf::interface::Interfaces;
+use warren_sandbox::bpf::pinned::Pinned;
 use warren_unit::config::{Delegate, DevicePolicy};
 
 properties! {
@@ -72,17 +73,26 @@ properties! {
     IPAccounting "b" Never => |s, w| w.bool(s.cgroup().ip_accounting);
     IPAddressAllow "a(iayu)" Never => |s, w| prefixes(w, &s.cgroup().ip_address_allow);
     IPAddressDeny "a(iayu)" Never => |s, w| prefixes(w, &s.cgroup().ip_address_deny);
-    IPIngressFilterPath "as" Never = "0";
-    IPEgressFilterPath "as" Never = "0";
+    IPIngressFilterPath "as" Never => |s, w| w.strs(s.cgroup().ingress_filters.iter().map(|it| &*it.path));
+    IPEgressFilterPath "as" Never => |s, w| w.strs(s.cgroup().egress_filters.iter().map(|it| &*it.path));
     DisableControllers "as" Never => |s, w| w.strs(s.cgroup().disable_controllers.iter().map(|c| c.as_str()));
     ManagedOOMSwap "s" Never => |s, w| w.str(s.cgroup().managed_oom_swap.as_str());
     ManagedOOMMemoryPressure "s" Never => |s, w| w.str(s.cgroup().managed_oom_memory_pressure.as_str());
     ManagedOOMMemoryPressureLimit "u" Never => |s, w| w.u32(per_32_bits(s.cgroup().managed_oom_memory_pressure_limit));
     ManagedOOMPreference "s" Never => |s, w| w.str(s.cgroup().managed_oom_preference.as_str());
-    BPFProgram "a(ss)" Never = "0";
+    BPFProgram "a(ss)" Never => |s, w| pinned(w, &s.cgroup().bpf_programs);
     SocketBindAllow "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.allow);
     SocketBindDeny "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.deny);
     RestrictNetworkInterfaces "(bas)" Never => |s, w| network_interfaces(w, s.cgroup().network_interfaces.as_ref());
+}
+
+/// Programs as places and paths.
+fn pinned<'w>(w: &'w mut Writer, programs: &[Pinned]) -> &'w mut Writer {
+    w.array(b'(', |w| {
+        for program in programs {
+            w.structure().str(program.name()).str(&program.path);
+        }
+    })
 }
 
 /// Rules as families, protocols, how many ports, and the first of them.

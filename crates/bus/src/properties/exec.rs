@@ -1,11 +1,12 @@
 //! The group of properties of all units that run processes (systemd.exec(5)), and how those are
 //! stopped (systemd.kill(5)).
 //!
-//! A value after `~` is the default of a setting that protects the host and is not applied yet;
-//! what the file asks for is shown in its place.
+//! A value after `~` is the default of a setting that protects the host; what the file asks for is shown in its place.
+//! What it gives of credentials is not shown: everybody may read properties.
 
 use super::filters;
 use super::property::properties;
+use super::protections;
 use super::values::*;
 use crate::wire::Writer;
 use warren_unit::UnitType;
@@ -53,16 +54,16 @@ properties! {
     LimitRTTIMESoft "t" Const => |s, w| s.rlimit(w, Resource::Rttime, false);
     WorkingDirectory "s" Const => |s, w| w.str(&working_directory(s.exec()));
     RootDirectory "s" Const => |s, w| w.str(text(&s.exec().root_directory));
-    RootImage "s" Const ~ "\"\"";
-    RootImageOptions "a(ss)" Const ~ "0";
-    RootHash "ay" Const ~ "0";
-    RootHashPath "s" Const ~ "\"\"";
-    RootHashSignature "ay" Const ~ "0";
-    RootHashSignaturePath "s" Const ~ "\"\"";
-    RootVerity "s" Const ~ "\"\"";
-    ExtensionDirectories "as" Const ~ "0";
-    ExtensionImages "a(sba(ss))" Const ~ "0";
-    MountImages "a(ssba(ss))" Const ~ "0";
+    RootImage "s" Const => |s, w| protections::root_image(s.exec(), w);
+    RootImageOptions "a(ss)" Const => |s, w| protections::root_image_options(s.exec(), w);
+    RootHash "ay" Const => |s, w| protections::hash(s.exec(), "RootHash", w);
+    RootHashPath "s" Const => |s, w| protections::hash_path(s.exec(), "RootHash", w);
+    RootHashSignature "ay" Const => |s, w| protections::hash(s.exec(), "RootHashSignature", w);
+    RootHashSignaturePath "s" Const => |s, w| protections::hash_path(s.exec(), "RootHashSignature", w);
+    RootVerity "s" Const => |s, w| protections::text(s.exec(), "RootVerity", w);
+    ExtensionDirectories "as" Const => |s, w| protections::directories(s.exec(), w);
+    ExtensionImages "a(sba(ss))" Const => |s, w| protections::extension_images(s.exec(), w);
+    MountImages "a(ssba(ss))" Const => |s, w| protections::mounted_images(s.exec(), w);
     OOMScoreAdjust "i" Const => |s, w| w.i32(s.exec().oom_score_adjust.map_or(0, i32::from));
     CoredumpFilter "t" Const => |s, w| w.u64(u64::from(s.exec().coredump_filter.unwrap_or(0x33)));
     Nice "i" Const => |s, w| w.i32(s.exec().nice.map_or(0, i32::from));
@@ -109,17 +110,17 @@ properties! {
     RemoveIPC "b" Const => |s, w| w.bool(s.exec().remove_ipc);
     SetCredential "a(say)" Const ~ "0";
     SetCredentialEncrypted "a(say)" Const ~ "0";
-    LoadCredential "a(ss)" Const ~ "0";
-    LoadCredentialEncrypted "a(ss)" Const ~ "0";
+    LoadCredential "a(ss)" Const => |s, w| protections::loaded_credentials(s.exec(), "LoadCredential", w);
+    LoadCredentialEncrypted "a(ss)" Const => |s, w| protections::loaded_credentials(s.exec(), "LoadCredentialEncrypted", w);
     SupplementaryGroups "as" Const => |s, w| w.strs(s.exec().supplementary_groups.iter().map(|group| &**group));
     PAMName "s" Const => |s, w| w.str(text(&s.exec().pam_name));
-    ReadWritePaths "as" Const ~ "0";
-    ReadOnlyPaths "as" Const ~ "0";
-    InaccessiblePaths "as" Const ~ "0";
-    ExecPaths "as" Const ~ "0";
-    NoExecPaths "as" Const ~ "0";
+    ReadWritePaths "as" Const => |s, w| protections::paths(s.exec(), "ReadWritePaths", w);
+    ReadOnlyPaths "as" Const => |s, w| protections::paths(s.exec(), "ReadOnlyPaths", w);
+    InaccessiblePaths "as" Const => |s, w| protections::paths(s.exec(), "InaccessiblePaths", w);
+    ExecPaths "as" Const => |s, w| protections::paths(s.exec(), "ExecPaths", w);
+    NoExecPaths "as" Const => |s, w| protections::paths(s.exec(), "NoExecPaths", w);
     ExecSearchPath "as" Const => |s, w| w.strs(s.exec().exec_search_path.iter().map(|path| &**path));
-    MountFlags "t" Const ~ "0";
+    MountFlags "t" Const => |s, w| w.u64(protections::propagation(s.exec()));
     PrivateTmp "b" Const ~ "false";
     PrivateDevices "b" Const ~ "false";
     ProtectClock "b" Const ~ "false";
@@ -142,8 +143,8 @@ properties! {
     IgnoreSIGPIPE "b" Const => |s, w| w.bool(s.exec().ignore_sigpipe);
     NoNewPrivileges "b" Const => |s, w| w.bool(s.exec().no_new_privileges);
     SystemCallFilter "(bas)" Const => |s, w| filters::calls(s.exec(), "SystemCallFilter", w);
-    SystemCallArchitectures "as" Const ~ "0";
-    SystemCallErrorNumber "i" Const ~ "2147483646";
+    SystemCallArchitectures "as" Const => |s, w| filters::architectures(s.exec(), w);
+    SystemCallErrorNumber "i" Const => |s, w| w.i32(filters::error_number(s.exec()));
     SystemCallLog "(bas)" Const => |s, w| filters::calls(s.exec(), "SystemCallLog", w);
     Personality "s" Const => |s, w| w.str(s.exec().personality.map_or("", |p| p.as_str()));
     LockPersonality "b" Const ~ "false";
@@ -163,16 +164,16 @@ properties! {
     LogsDirectory "as" Const => |s, w| directories(w, &s.exec().logs_directory);
     ConfigurationDirectoryMode "u" Const => |s, w| w.u32(s.exec().configuration_directory.mode);
     ConfigurationDirectory "as" Const => |s, w| directories(w, &s.exec().configuration_directory);
-    TimeoutCleanUSec "t" Const ~ "18446744073709551615";
+    TimeoutCleanUSec "t" Const => |s, w| w.u64(s.exec().timeout_clean.map_or(u64::MAX, micros));
     MemoryDenyWriteExecute "b" Const ~ "false";
     RestrictRealtime "b" Const ~ "false";
     RestrictSUIDSGID "b" Const ~ "false";
     RestrictNamespaces "t" Const => |s, w| w.u64(filters::namespaces(s.exec()));
     RestrictFileSystems "(bas)" Const ~ "false 0";
-    BindPaths "a(ssbt)" Const ~ "0";
-    BindReadOnlyPaths "a(ssbt)" Const ~ "0";
-    TemporaryFileSystem "a(ss)" Const ~ "0";
-    MountAPIVFS "b" Const ~ "false";
+    BindPaths "a(ssbt)" Const => |s, w| protections::binds(s.exec(), "BindPaths", w);
+    BindReadOnlyPaths "a(ssbt)" Const => |s, w| protections::binds(s.exec(), "BindReadOnlyPaths", w);
+    TemporaryFileSystem "a(ss)" Const => |s, w| protections::temporary(s.exec(), w);
+    MountAPIVFS "b" Const => |s, w| w.bool(protections::has_api_file_systems(s.exec()));
     KeyringMode "s" Const => |s, w| w.str(s.keyring_mode());
     ProtectProc "s" Const ~ "default";
     ProcSubset "s" Const ~ "all";

@@ -26,15 +26,39 @@ pub fn namespaces(exec: &ExecConfig) -> u64 {
     }
 }
 
+/// What a call that is not allowed fails with.
+pub fn error_number(exec: &ExecConfig) -> i32 {
+    /// It ends the process.
+    const KILL: i32 = i32::MAX - 1;
+    match filter(exec).denial {
+        Some(Denial::Errno(number)) => i32::from(number),
+        Some(Denial::Kill) | None => KILL,
+    }
+}
+
+/// Architectures whose calls are taken, by name.
+pub fn architectures<'w>(exec: &ExecConfig, out: &'w mut Writer) -> &'w mut Writer {
+    let mut all = exec.protections.iter().chain(&exec.sandbox);
+    let asked = all.find(|asked| asked.setting == "SystemCallArchitectures");
+    let native = Arch::native().unwrap_or(Arch::X86_64);
+    let words = asked.iter().flat_map(|asked| asked.value.split_ascii_whitespace());
+    let mut names: Vec<&str> =
+        words.filter(|word| Arch::from_word(word, native).is_some()).collect();
+    names.sort_unstable();
+    names.dedup();
+    out.strs(names)
+}
+
 /// Whether families are allowed or denied, and which.
 pub fn families<'w>(exec: &ExecConfig, out: &'w mut Writer) -> &'w mut Writer {
     let list = filter(exec).address_families;
-    let names: Vec<&str> = list
+    let mut names: Vec<&str> = list
         .iter()
         .flat_map(|list| &list.items)
         .copied()
         .filter_map(settings::family_name)
         .collect();
+    names.sort_unstable();
     let is_allowed = list.is_some_and(|list| list.is_allowed);
     out.structure().bool(is_allowed).strs(names)
 }

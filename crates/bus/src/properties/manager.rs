@@ -5,7 +5,7 @@ use super::values::*;
 use warren_core::model::active_state::ActiveState;
 use warren_core::view::View;
 use warren_unit::UnitName;
-use warren_unit::config::Resource;
+use warren_unit::config::{Resource, ShowStatus};
 
 /// The interface of the manager.
 pub static MANAGER_INTERFACE: Interface =
@@ -119,18 +119,18 @@ properties! {
     Progress "d" Never => |s, w| w.f64(progress(s.view()));
     Environment "as" Never => |s, w| w.strs(s.facts().environment.iter().map(|text| &**text));
     ConfirmSpawn "b" Const = "false";
-    ShowStatus "b" Never = "false";
+    ShowStatus "b" Never => |s, w| w.bool(s.facts().defaults.show_status == Some(ShowStatus::Yes));
     UnitPath "as" Const => |s, w| w.strs(s.facts().unit_path.iter().map(|text| &**text));
     DefaultStandardOutput "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_output));
     DefaultStandardError "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_error));
-    WatchdogDevice "s" Const = "\"\"";
+    WatchdogDevice "s" Const => |s, w| w.str(s.facts().defaults.watchdog.device.as_deref().unwrap_or(""));
     WatchdogLastPingTimestamp "t" Never = "18446744073709551615";
     WatchdogLastPingTimestampMonotonic "t" Never = "18446744073709551615";
-    RuntimeWatchdogUSec "t" Never = "0";
-    RuntimeWatchdogPreUSec "t" Never = "0";
-    RuntimeWatchdogPreGovernor "s" Never = "\"\"";
-    RebootWatchdogUSec "t" Never = "0";
-    KExecWatchdogUSec "t" Never = "0";
+    RuntimeWatchdogUSec "t" Never => |s, w| w.u64(s.facts().defaults.watchdog.runtime.usec());
+    RuntimeWatchdogPreUSec "t" Never => |s, w| w.u64(s.facts().defaults.watchdog.pre.usec());
+    RuntimeWatchdogPreGovernor "s" Never => |s, w| w.str(s.facts().defaults.watchdog.governor.as_deref().unwrap_or(""));
+    RebootWatchdogUSec "t" Never => |s, w| w.u64(s.facts().defaults.watchdog.reboot.usec());
+    KExecWatchdogUSec "t" Never => |s, w| w.u64(s.facts().defaults.watchdog.kexec.usec());
     ServiceWatchdogs "b" Never => |s, w| w.bool(s.facts().service_watchdogs);
     ControlGroup "s" Never => |s, w| w.str(&s.facts().control_group);
     SystemState "s" Never => |s, w| w.str(system_state(s.view()));

@@ -12,6 +12,7 @@ pub mod manager;
 mod mount;
 mod other;
 mod property;
+mod protections;
 mod service;
 mod socket;
 mod subject;

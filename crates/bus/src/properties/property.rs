@@ -28,7 +28,7 @@ pub type Getter = for<'w> fn(&Subject<'_>, &'w mut Writer) -> &'w mut Writer;
 pub enum Value {
     /// Always this, in the notation of busctl(1).
     Fixed(&'static str),
-    /// The default of a sandboxing setting that is parsed and not applied.
+    /// The default of a setting that protects the host.
     Sandbox(&'static str),
     /// Read from the view or the unit's settings.
     Of(Getter),
@@ -110,8 +110,8 @@ impl Property {
         }
     }
 
-    /// A setting that asks for protection is shown as it was asked for, where it is a switch, a
-    /// word or a list of words.
+    /// A setting that asks for protection is shown as it was asked for, where it is a switch or a
+    /// word.
     fn write_sandbox(&self, subject: &Subject<'_>, default: &str, out: &mut Writer) {
         let exec = subject.exec();
         let mut all = exec.sandbox.iter().chain(&exec.protections);
@@ -122,10 +122,6 @@ impl Property {
             }
             (Some(asked), "s") => {
                 out.str(values::normal_word(&asked.value));
-            }
-            (Some(asked), "as") => {
-                let words = asked.value.split_ascii_whitespace();
-                out.strs(words.map(values::simple_path));
             }
             _ => encode_text(self.signature, default, out),
         }

@@ -102,7 +102,7 @@ checks! {
     "temporary files" 2 ["PrivateTmp"] "sees the temporary files of others", |f, _| open(!f.is_mounted("/tmp"));
     "devices" 2 ["PrivateDevices"] "may see hardware devices", |f, _| open(!f.is_mounted("/dev"));
     "device rules" 2 ["DeviceAllow"] "may use every device that it sees", |f, _| open(!f.devices_limited);
-    "processes" 2 ["ProtectProc"] "sees the processes of others", |f, _| open(!f.has_option("/proc", "hidepid"));
+    "processes" 2 ["ProtectProc" "PrivatePIDs"] "sees the processes of others", |f, _| open(!f.own.contains("pid") && !f.has_option("/proc", "hidepid"));
     "kernel files" 1 ["ProcSubset"] "sees what /proc says of the kernel", |f, _| open(!f.has_option("/proc", "subset=pid"));
     "kernel settings" 2 ["ProtectKernelTunables"] "may change settings of the kernel", |f, _| open(!f.is_read_only("/proc/sys"));
     "control groups" 2 ["ProtectControlGroups"] "may change control groups", |f, _| open(!f.is_read_only("/sys/fs/cgroup"));

@@ -12,7 +12,7 @@ use warren_sys::cgroup;
 use warren_sys::process;
 
 /// Kinds of namespaces, as files in `/proc/PID/ns`.
-const NAMESPACES: [&str; 6] = ["cgroup", "ipc", "mnt", "net", "user", "uts"];
+const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
 /// What a process has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
 //! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
-use crate::features::{dynamic_user, ipc, private_tmp, runtime_limit};
+use crate::features::{dynamic_user, ephemeral_root, ipc, private_tmp, runtime_limit};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::{ClientId, UnitId};
 use crate::model::job::{Job, JobKind};
@@ -61,17 +61,23 @@ fn traces_of(config: &ServiceConfig, context: &Context, directories: bool) -> Ve
     out
 }
 
-/// The temporary files of a run (PrivateTmp=). No other run has them, so no start waits for their removal.
+/// The temporary files of a run (PrivateTmp=) and the copy of its root (RootEphemeral=). No other run has them, so no
+/// start waits for their removal.
 fn temporary_files(core: &Core, unit: UnitId, settings: &Compiled) -> Vec<Trace> {
     let TypeSettings::Service(config) = &settings.own else { return Vec::new() };
-    if !private_tmp::is_asked_for(&config.exec) {
-        return Vec::new();
-    }
     let run = runtime_limit::invocation(&core.units, unit);
-    let boot = &core.settings.common.context.boot_id;
-    let name = private_tmp::name(boot, core.graph.name(unit).as_str(), run);
-    let parents = TEMPORARY.iter();
-    parents.map(|parent| Trace::Directory(format!("{parent}/{name}"))).collect()
+    let (context, name) = (&core.settings.common.context, core.graph.name(unit).as_str());
+    let mut traces = Vec::new();
+    if let Some(root) = ephemeral_root::directory(&config.exec, context, name, run) {
+        let directory = format!("{}/{}", context.state_dir, ephemeral_root::DIRECTORY);
+        traces.push(Trace::Directory(root));
+        traces.push(Trace::OfEarlierBoots { directory, boot: (&*context.boot_id).into() });
+    }
+    if private_tmp::is_asked_for(&config.exec) {
+        let name = private_tmp::name(&context.boot_id, name, run);
+        traces.extend(TEMPORARY.map(|parent| Trace::Directory(format!("{parent}/{name}"))));
+    }
+    traces
 }
 
 /// The terminal of a service belongs to its user while it runs, and is as its settings say before and after it.
@@ -131,7 +137,7 @@ pub(crate) fn clear_away(core: &mut Core, unit: UnitId, settings: &Compiled, res
     core.units.history_mut(unit).clearing =
         Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
     note_removal(core, unit, settings);
-    core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces, limit: None });
 }
 
 /// Removes directories of a service that is down, for a client, who hears when they are gone. No start of the service
@@ -162,7 +168,8 @@ pub(crate) fn clean(
     core.units.history_mut(unit).clearing =
         Some(Clearing { id, restarting, again: false, until, managers_ended: 0 });
     core.resources.removals.insert(unit, &traces);
-    core.outbox.effects.push(Effect::ClearAway { id, unit, traces });
+    let limit = config.exec.timeout_clean;
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces, limit });
     core.outbox.waiting_clients.insert(id, client);
     Ok(None)
 }
@@ -264,7 +271,8 @@ pub(crate) fn resume_clearing(core: &mut Core, unit: UnitId) -> bool {
     core.units.history_mut(unit).clearing = Some(clearing);
     core.outbox.expect_effect(clearing.id, unit);
     note_removal(core, unit, &settings);
-    core.outbox.effects.push(Effect::ClearAway { id: clearing.id, unit, traces });
+    let id = clearing.id;
+    core.outbox.effects.push(Effect::ClearAway { id, unit, traces, limit: None });
     true
 }
 

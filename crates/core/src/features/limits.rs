@@ -12,7 +12,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
 /// Settings that are written to a group.
-const LIMITS: [Id; 25] = [
+const LIMITS: [Id; 45] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -38,6 +38,26 @@ const LIMITS: [Id; 25] = [
     Id::of(Group::Cgroup, "IPAddressAllow"),
     Id::of(Group::Cgroup, "IPAddressDeny"),
     Id::of(Group::Cgroup, "IPAccounting"),
+    Id::of(Group::Cgroup, "SocketBindAllow"),
+    Id::of(Group::Cgroup, "SocketBindDeny"),
+    Id::of(Group::Cgroup, "RestrictNetworkInterfaces"),
+    Id::of(Group::Cgroup, "IPIngressFilterPath"),
+    Id::of(Group::Cgroup, "IPEgressFilterPath"),
+    Id::of(Group::Cgroup, "BPFProgram"),
+    Id::of(Group::Cgroup, "MemoryZSwapWriteback"),
+    Id::of(Group::Cgroup, "DefaultMemoryMin"),
+    Id::of(Group::Cgroup, "DefaultMemoryLow"),
+    Id::of(Group::Cgroup, "DefaultStartupMemoryLow"),
+    Id::of(Group::Cgroup, "DisableControllers"),
+    Id::of(Group::Cgroup, "StartupCPUWeight"),
+    Id::of(Group::Cgroup, "StartupIOWeight"),
+    Id::of(Group::Cgroup, "StartupAllowedCPUs"),
+    Id::of(Group::Cgroup, "StartupAllowedMemoryNodes"),
+    Id::of(Group::Cgroup, "StartupMemoryLow"),
+    Id::of(Group::Cgroup, "StartupMemoryHigh"),
+    Id::of(Group::Cgroup, "StartupMemoryMax"),
+    Id::of(Group::Cgroup, "StartupMemorySwapMax"),
+    Id::of(Group::Cgroup, "StartupMemoryZSwapMax"),
 ];
 
 /// The unit was edited, and `before` is the generation before that.

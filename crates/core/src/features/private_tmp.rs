@@ -5,12 +5,15 @@ use warren_unit::config::ExecConfig;
 /// Bytes of a file's name, NAME_MAX of limits.h.
 const NAME_BYTES_MAX: usize = 255;
 
+/// What names begin with.
+pub(crate) const PREFIX: &str = "systemd-private-";
+
 /// The name of the unit's directory in each of [`TEMPORARY`](warren_unit::config::TEMPORARY).
 ///
 /// systemd-tmpfiles spares names with this prefix. The invocation id cannot be guessed, so no other user can create
 /// the directory first.
 pub fn name(boot_id: &str, unit: &str, invocation: u128) -> String {
-    let (begin, end) = (format!("systemd-private-{boot_id}-"), format!("-{invocation:032x}"));
+    let (begin, end) = (format!("{PREFIX}{boot_id}-"), format!("-{invocation:032x}"));
     let room = NAME_BYTES_MAX.saturating_sub(begin.len() + end.len());
     // Names of units are ASCII.
     format!("{begin}{}{end}", unit.get(..room.min(unit.len())).unwrap_or_default())

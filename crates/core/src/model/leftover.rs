@@ -11,6 +11,14 @@ pub enum Trace {
     Link(String),
     /// A directory with all that is in it.
     Directory(String),
+    /// What earlier boots have left in this directory of copies of roots; it says its boot
+    /// (`features::ephemeral_root`).
+    OfEarlierBoots {
+        /// The directory.
+        directory: String,
+        /// This boot.
+        boot: Box<str>,
+    },
     /// A terminal that is to be as it was.
     Terminal(TerminalLeft),
     /// Objects of interprocess communication of this user, by name or number.
@@ -33,12 +41,13 @@ pub struct TerminalLeft {
 }
 
 impl Trace {
-    /// Where it is; objects of interprocess communication are nowhere that a start would meet.
+    /// Where it is; objects of interprocess communication and what earlier boots left are nowhere that a start would
+    /// meet.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Some(Path::new(path)),
             Trace::Terminal(terminal) => Some(Path::new(&terminal.path)),
-            Trace::Ipc(_) => None,
+            Trace::Ipc(_) | Trace::OfEarlierBoots { .. } => None,
         }
     }
 }

@@ -524,7 +524,8 @@ pub enum Effect {
         /// It is to come again, by `Restart=` or by a job that is there.
         restarting: bool,
     },
-    /// Remove what a run has left in the file system → [`Done::Ok`], also if some of it cannot be.
+    /// Remove what a run has left in the file system → [`Done::Ok`], also if some of it cannot be; [`Done::Failed`] when
+    /// the time was over first.
     ClearAway {
         /// The effect's id.
         id: EffectId,
@@ -532,6 +533,8 @@ pub enum Effect {
         unit: UnitId,
         /// What, in order.
         traces: Vec<Trace>,
+        /// How long it may take; without one, as long as it takes.
+        limit: Option<Duration>,
     },
     /// Close a socket unit's sockets.
     CloseSockets {

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 10;
+    const VERSION: u8 = 11;
 }
 
 impl SpawnRequest {
@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 6;
 }
 
 /// What warrend reads from a helper.
@@ -188,6 +188,8 @@ pub struct Missing {
     pub ipc: bool,
     /// Labels of security modules: the kernel has none of these modules at work.
     pub labels: bool,
+    /// Process ids of its own.
+    pub processes: bool,
 }
 
 /// What a process sees of the file system and of the machine.
@@ -206,6 +208,8 @@ pub struct View {
     /// Which of the request's fds are the two ends of the store of the run's namespaces, if it has any of its own
     /// (see [`Stored`]).
     pub store: Option<[u16; 2]>,
+    /// The directory in which the root of the run is, as a copy of the unit's; empty for none (RootEphemeral=).
+    pub ephemeral_root: String,
 }
 
 /// What is in the store of a run's namespaces: a pair of sockets with one message in it at most. Who needs a

@@ -171,9 +171,10 @@ fn full_request() -> SpawnRequest {
                     control_groups: true,
                     network: Shared::Private,
                     ipc: Shared::Path(text()),
+                    processes: true,
                     users: Some(UserMap::Full),
                 },
-                api_file_systems: true,
+                bare_root: true,
             },
             private_tmp: text(),
             must_hold: true,
@@ -184,6 +185,7 @@ fn full_request() -> SpawnRequest {
             }],
             unit: text(),
             store: Some([8, 9]),
+            ephemeral_root: text(),
         },
         watches_memory_of: Some(text()),
         delegated: vec![text()],
@@ -210,30 +212,37 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "0aac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010601010201040174010174010101017401740201740101020174010101740000000101000101740101017401010174010001740101020101017401010201740102010174010101740001070101740108090101740101740101740101740101010174010174",
+        "0bac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010601010201040174010174010101017401740201740101020174010101740000000101000101740101017401010174010001740101020101017401010201740101020101740101017400010701017401080901740101740101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,
         started_ns: 2,
         moved_to_cgroup: true,
-        missing: Missing { mounts: true, host_name: true, network: true, ipc: true, labels: true },
+        missing: Missing {
+            mounts: true,
+            host_name: true,
+            network: true,
+            ipc: true,
+            labels: true,
+            processes: true,
+        },
     };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
-        "050003000202010101010101",
+        "06000300020201010101010101",
     );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0500030105040174010e",
+        "0600030105040174010e",
     );
     let error = SpawnError { step: ExecStep::Pam, errno: 0, message: "t".to_owned(), pid: None };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "050003011900017400",
+        "060003011900017400",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "05010174");
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "06010174");
 }
 
 #[test]

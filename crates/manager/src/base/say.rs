@@ -289,6 +289,13 @@ pub fn last_words(text: &str) {
     Message { level: ERR, text, fields: &[] }.print();
 }
 
+/// Shows a line on the console, whoever takes the log.
+pub fn status(text: &str) {
+    if Target::in_force() != Target::Null {
+        Message { level: INFO, text, fields: &[] }.print();
+    }
+}
+
 /// Warns of what has this name, in that invocation: among its messages, and with the console.
 pub fn warn_named(name: &UnitName, invocation: u128, text: &str) {
     about_named(name, invocation, WARNING, text, &[], true);

@@ -32,6 +32,9 @@ pub const OF_STARTUP: [Id; 9] = [
     Id::of(Group::Cgroup, "StartupMemoryZSwapMax"),
 ];
 
+/// The same of a slice for the units in it.
+pub const DEFAULT_OF_STARTUP: Id = Id::of(Group::Cgroup, "DefaultStartupMemoryLow");
+
 /// The file that a setting is written to, and what is written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attribute {
@@ -65,6 +68,7 @@ impl Attribute {
             ("memory.min" | "memory.low" | "memory.oom.group" | "cpu.idle" | "io.latency", _) => {
                 "0"
             }
+            ("memory.zswap.writeback", _) => "1",
             ("cpuset.cpus" | "cpuset.mems", _) => "\n",
             _ => "max",
         };
@@ -80,8 +84,10 @@ pub struct GroupLimits {
     pub attributes: Vec<Attribute>,
     /// Controllers that are asked for by name, with the setting that does.
     pub controllers: Vec<(&'static str, &'static str)>,
-    /// Every controller that there is.
+    /// Every controller that there is, and is not turned off.
     pub all_controllers: bool,
+    /// Controllers that are turned off.
+    disabled: Box<[Controller]>,
 }
 
 impl GroupLimits {
@@ -107,7 +113,18 @@ impl GroupLimits {
         if oom_policy == Some(OomPolicy::Kill) {
             wanted.write("OOMPolicy", "memory", "memory.oom.group", "1".to_owned());
         }
+        if let Some(config) = cgroup_config(settings) {
+            wanted.leave_out(&config.disabled_above);
+        }
         wanted
+    }
+
+    /// Nothing is done about what slices above turn off (systemd.resource-control(5), "DisableControllers=").
+    fn leave_out(&mut self, disabled: &[Controller]) {
+        let is_off = |name: &str| disabled.iter().any(|controller| controller.as_str() == name);
+        self.attributes.retain(|attribute| !is_off(attribute.controller));
+        self.controllers.retain(|(_, controller)| !is_off(controller));
+        self.disabled = disabled.into();
     }
 
     fn take(
@@ -130,7 +147,10 @@ impl GroupLimits {
     /// The controllers of `offered` that all this takes, sorted.
     pub fn of_offered<'a>(&'a self, offered: &'a [String]) -> Vec<&'a str> {
         let mut names: Vec<&str> = match self.all_controllers {
-            true => offered.iter().map(String::as_str).collect(),
+            true => {
+                let is_on = |name: &&str| !self.disabled.iter().any(|c| c.as_str() == *name);
+                offered.iter().map(String::as_str).filter(is_on).collect()
+            }
             false => {
                 let written = self.attributes.iter().map(|attribute| attribute.controller);
                 let named = self.controllers.iter().map(|(_, controller)| *controller);
@@ -222,6 +242,10 @@ impl GroupLimits {
             if let Some(value) = value {
                 self.write(setting, "memory", file, limit(value));
             }
+        }
+        if let Some(writes_back) = config.memory_zswap_writeback {
+            let value = u8::from(writes_back).to_string();
+            self.write("MemoryZSwapWriteback", "memory", "memory.zswap.writeback", value);
         }
     }
 
@@ -402,6 +426,26 @@ mod tests {
         check(CgroupConfig { delegate: list, ..none() }, &[], "pids");
         let quota = Some(std::time::Duration::from_millis(500));
         check(CgroupConfig { cpu_quota: quota, ..none() }, &["cpu.max=50000 100000"], "cpu");
+    }
+
+    #[test]
+    fn nothing_is_done_about_controllers_that_slices_turn_off() {
+        let config = CgroupConfig {
+            memory_zswap_writeback: Some(false),
+            cpu_weight: Some(CpuWeight::Weight(7)),
+            tasks_max: Some(TasksLimit::Tasks(7)),
+            delegate: Delegate::All,
+            ..CgroupConfig::empty()
+        };
+        let all = ["memory.zswap.writeback=0", "cpu.weight=7", "pids.max=7"];
+        check(config.clone(), &all, "cpu cpuset io memory pids");
+        let mut wanted = GroupLimits::default();
+        let offered = V2_CONTROLLERS.map(String::from);
+        wanted.take(&config, &offered, || 1000);
+        wanted.leave_out(&[Controller::Cpu, Controller::Pids]);
+        let found: Vec<String> = wanted.attributes.iter().map(line).collect();
+        assert_eq!(found, ["memory.zswap.writeback=0"]);
+        assert_eq!(wanted.of_offered(&offered).join(" "), "cpuset io memory");
     }
 
     #[test]

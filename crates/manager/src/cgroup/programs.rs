@@ -15,6 +15,7 @@ use warren_sandbox::bpf::address::{self, Direction, Lists};
 use warren_sandbox::bpf::bind::{self, Family, Rules};
 use warren_sandbox::bpf::device::{self, Kind, PSEUDO, Rule, access};
 use warren_sandbox::bpf::interface::Interfaces;
+use warren_sandbox::bpf::pinned::Pinned;
 use warren_sys::bpf::{self, Hook};
 use warren_sys::cgroup::Tree;
 use warren_unit::config::{CgroupConfig, DeviceAllow, DevicePolicy, ExecConfig};
@@ -37,6 +38,8 @@ pub struct Allowed {
     interfaces: Vec<Interfaces>,
     /// Ports that sockets are bound to.
     binds: Rules,
+    /// Programs of others, and the setting that names each.
+    pinned: Vec<(&'static str, Pinned)>,
     /// Packets are counted. Those of slices are not: the kernel asks the innermost program alone.
     counts: bool,
 }
@@ -72,7 +75,8 @@ impl Allowed {
             }
         }
         let binds = config.socket_bind.clone();
-        Allowed { devices: devices(config, exec), addresses, interfaces, binds, counts }
+        let pinned = pinned(config);
+        Allowed { devices: devices(config, exec), addresses, interfaces, binds, pinned, counts }
     }
 }
 
@@ -83,9 +87,32 @@ impl Allowed {
         let addresses = (self.addresses != Lists::default()).then_some("IPAddressDeny");
         let interfaces = (!self.interfaces.is_empty()).then_some("RestrictNetworkInterfaces");
         let binds = (self.binds != Rules::default()).then_some("SocketBindDeny");
-        let all = [devices, addresses, interfaces, binds].into_iter().flatten();
+        let pinned = self.pinned.first().map(|(setting, _)| *setting);
+        let all = [devices, addresses, interfaces, binds, pinned].into_iter().flatten();
         all.map(|setting| not_applied(setting, "there are no control groups".to_owned())).collect()
     }
+}
+
+/// What a slice says of packets, which counts for units in it that have a program of their own.
+pub fn said_of_packets(config: &CgroupConfig) -> (Lists, Option<Interfaces>) {
+    (lists(config), config.network_interfaces.clone())
+}
+
+/// Each program once, by the setting that names it first.
+fn pinned(config: &CgroupConfig) -> Vec<(&'static str, Pinned)> {
+    let mut out: Vec<(&'static str, Pinned)> = Vec::new();
+    for (setting, programs) in [
+        ("IPIngressFilterPath", &config.ingress_filters),
+        ("IPEgressFilterPath", &config.egress_filters),
+        ("BPFProgram", &config.bpf_programs),
+    ] {
+        for program in programs {
+            if !out.iter().any(|(_, other)| other == program) {
+                out.push((setting, program.clone()));
+            }
+        }
+    }
+    out
 }
 
 fn lists(config: &CgroupConfig) -> Lists {
@@ -233,7 +260,12 @@ impl Programs {
         let of_packets = |allowed: &Allowed| {
             (allowed.addresses.clone(), allowed.interfaces.clone(), allowed.counts)
         };
-        if of_packets(before) != of_packets(allowed) {
+        let are_others = before.pinned != allowed.pinned;
+        if are_others {
+            failed.extend(put_pinned(tree, path, &before.pinned, &allowed.pinned));
+        }
+        let has_own = of_packets(allowed) != of_packets(&none);
+        if of_packets(before) != of_packets(allowed) || are_others && has_own {
             let devices: Vec<_> = allowed.interfaces.iter().map(indexes).collect();
             let setting = match allowed.interfaces.is_empty() {
                 true if allowed.addresses == Lists::default() && allowed.counts => "IPAccounting",
@@ -243,9 +275,9 @@ impl Programs {
             for (hook, direction) in
                 [(Hook::Ingress, Direction::Ingress), (Hook::Egress, Direction::Egress)]
             {
-                let program = match of_packets(allowed) == of_packets(&none) {
-                    true => Ok(None),
-                    false => address::program(&allowed.addresses, &devices, direction)
+                let program = match has_own {
+                    false => Ok(None),
+                    true => address::program(&allowed.addresses, &devices, direction)
                         .and_then(|code| match allowed.counts {
                             true => account::counted(code),
                             false => Ok(code),
@@ -310,6 +342,37 @@ impl Programs {
             bpf::load(*hook, bpf::Program { code, map, only_counts }).map(Rc::new)
         })
     }
+}
+
+/// Attaches programs of others, and takes those away that are named no more. Ours for packets go first: they are one for
+/// all of a group where it has no other, and one among several where it has.
+fn put_pinned(
+    tree: &Tree,
+    path: &str,
+    before: &[(&'static str, Pinned)],
+    now: &[(&'static str, Pinned)],
+) -> Vec<NotApplied> {
+    let group = match tree.open_dir(path) {
+        Ok(group) => group,
+        Err(e) => {
+            return now.iter().map(|(setting, _)| not_applied(setting, e.to_string())).collect();
+        }
+    };
+    for hook in [Hook::Ingress, Hook::Egress] {
+        let _ = bpf::detach(group.as_fd(), hook);
+    }
+    for (_, gone) in before.iter().filter(|old| !now.contains(old)) {
+        // A file that is gone may be that of a program which is asked all the same: until the unit stops.
+        let _ = bpf::open_pinned(&gone.path)
+            .and_then(|program| bpf::detach_other(group.as_fd(), gone.place, program.as_fd()));
+    }
+    let new = now.iter().filter(|new| !before.contains(new));
+    let failed = new.filter_map(|(setting, pinned)| {
+        let put = bpf::open_pinned(&pinned.path)
+            .and_then(|program| bpf::attach_other(group.as_fd(), pinned.place, program.as_fd()));
+        put.err().map(|e| not_applied(setting, format!("{}: {e}", pinned.path)))
+    });
+    failed.collect()
 }
 
 /// The numbers of the devices of a list that are there.

@@ -1,5 +1,6 @@
 //! The part of the manager's state that is about cgroups.
 
+use crate::cgroup::slices::OfSlices;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
 use std::collections::BTreeMap;
@@ -8,6 +9,8 @@ use warren_core::model::ids::{EffectId, UnitId};
 /// The cgroups of the units.
 pub(crate) struct CgroupState {
     pub(crate) groups: Groups,
+    /// What slices say for the units in them.
+    pub(crate) of_slices: OfSlices,
     pub(crate) unwatched_groups: UnwatchedGroups,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,

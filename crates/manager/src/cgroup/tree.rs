@@ -10,8 +10,9 @@
 use crate::cgroup::controllers::Enabled;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{self, host_tasks};
-use crate::cgroup::limits::{GroupLimits, HostTasks, OF_STARTUP, Phase};
+use crate::cgroup::limits::{DEFAULT_OF_STARTUP, GroupLimits, HostTasks, OF_STARTUP, Phase};
 use crate::cgroup::programs::{Allowed, Programs};
+use crate::cgroup::slices::slices_above;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,6 +27,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_trace::words::Counter;
 use warren_unit::config::Delegate;
+use warren_unit::settings::Id;
 use warren_unit::{UnitName, UnitType};
 
 use crate::base::say::say;
@@ -364,7 +366,10 @@ impl Groups {
             Some(None) => _ = self.memory_unwatched.insert(unit),
             None => {}
         }
-        if OF_STARTUP.iter().any(|&setting| graph.definition(unit).mentions(setting)) {
+        let mentions = |unit, setting: Id| graph.definition(unit).mentions(setting);
+        if OF_STARTUP.iter().any(|&setting| mentions(unit, setting))
+            || slices_above(graph, unit).any(|slice| mentions(slice, DEFAULT_OF_STARTUP))
+        {
             self.of_phase.insert(unit);
         }
         let (watch, removed) = (None, None);

@@ -1,6 +1,7 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,8 +14,8 @@ use warren_init::protocol::control::REBOOT_ARGUMENT;
 use warren_init::protocol::exec::StdOutput;
 use warren_sys::process;
 use warren_trace::words::Reading;
+use warren_unit::Scope;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
-use warren_unit::{Relation, Scope};
 
 use crate::base::clock::now;
 use crate::base::conditions;
@@ -22,7 +23,8 @@ use crate::base::replace_file::replace;
 use crate::base::say::say;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{Phase, cgroup_config};
-use crate::cgroup::programs::Allowed;
+use crate::cgroup::programs::{self, Allowed};
+use crate::cgroup::slices::{FromSlices, members, slices_above};
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
 use crate::process::pid_file::PidFileSearch;
@@ -90,11 +92,8 @@ impl Daemon {
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
-            Effect::ClearAway { id, traces, .. } => {
-                self.event_loop.workers.run(id, move || {
-                    traces.iter().for_each(removals::clear_away);
-                    Done::Ok
-                });
+            Effect::ClearAway { id, traces, limit, .. } => {
+                self.event_loop.workers.run(id, move || removals::clear_all(&traces, limit));
             }
             Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove),
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
@@ -203,13 +202,22 @@ impl Daemon {
     pub(crate) fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
         let graph = self.core.graph().clone();
         let path = self.core.group_path(unit).into_owned();
-        match self.cgroup.groups.make(&graph, unit, &path, settings) {
+        let completed = self.limits_of_slices(unit).completed(settings);
+        let limits = completed.as_ref().unwrap_or(settings);
+        match self.cgroup.groups.make(&graph, unit, &path, limits) {
             Ok(not_applied) => {
                 self.warn_of_limits(unit, not_applied);
                 self.allow_group(unit, &path, None, settings)
             }
             Err(e) => Done::Failed { error: e.to_string() },
         }
+    }
+
+    /// What the slices above a unit say for it.
+    fn limits_of_slices(&mut self, unit: UnitId) -> Rc<FromSlices> {
+        let (graph, settings) = (self.core.graph(), self.core.settings());
+        let compile = |slice| settings.compile_running(graph.definition(slice));
+        self.cgroup.of_slices.above(graph, unit, &compile)
     }
 
     /// Has the group use no more devices and addresses than its settings allow.
@@ -220,8 +228,8 @@ impl Daemon {
         before: Option<&Compiled>,
         settings: &Compiled,
     ) -> Done {
-        let before = before.map(|before| self.allowed(unit, before));
-        let allowed = self.allowed(unit, settings);
+        let before = before.map(|before| self.allowed(unit, before, None));
+        let allowed = self.allowed(unit, settings, None);
         let missing = self.cgroup.groups.allow(path, before.as_ref(), &allowed);
         let refuses = self.core.settings().defaults.refuses_missing_protection;
         if let Some(first) = missing.first().filter(|_| refuses) {
@@ -233,8 +241,14 @@ impl Daemon {
         Done::Ok
     }
 
-    /// What a unit's group may use; the slices above it are asked only if it says something of packets.
-    fn allowed(&self, unit: UnitId, settings: &Compiled) -> Allowed {
+    /// What a unit's group may use; the slices above it are asked only if it says something of packets. One of them
+    /// may be asked for other settings of it.
+    fn allowed(
+        &self,
+        unit: UnitId,
+        settings: &Compiled,
+        other: Option<(UnitId, &Compiled)>,
+    ) -> Allowed {
         let says = cgroup_config(settings).is_some_and(|c| {
             let says = !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty();
             says || c.network_interfaces.is_some() || c.ip_accounting
@@ -242,11 +256,11 @@ impl Daemon {
         let mut slices = Vec::new();
         if says {
             let graph = self.core.graph();
-            let mut at = unit;
-            while let Some(slice) = graph.related(at, Relation::InSlice).next() {
-                slices.push(self.core.settings().compile_running(graph.definition(slice)));
-                at = slice;
-            }
+            let compile = |slice| match other {
+                Some((of, other)) if of == slice => other.clone(),
+                _ => self.core.settings().compile_running(graph.definition(slice)),
+            };
+            slices.extend(slices_above(graph, unit).map(compile));
         }
         Allowed::of(settings, &slices)
     }
@@ -259,11 +273,55 @@ impl Daemon {
             None if is_slice => self.core.group_path(unit).into(),
             None => return,
         };
-        let not_applied = self.cgroup.groups.limit(&path, before, settings);
+        let of_slices = self.limits_of_slices(unit);
+        let completed = [before, Some(settings)].map(|s| s.and_then(|s| of_slices.completed(s)));
+        let (old, new) = (completed[0].as_ref().or(before), completed[1].as_ref());
+        let not_applied = self.cgroup.groups.limit(&path, old, new.unwrap_or(settings));
         self.warn_of_limits(unit, not_applied);
         if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
             say!("{}: {error}", self.core.graph().name(unit));
         }
+        if let Some(before) = before.filter(|_| is_slice) {
+            self.limit_members(unit, before, settings);
+        }
+    }
+
+    /// Has what a slice says for the units in it hold for those that are up, where it says something else than before.
+    fn limit_members(&mut self, slice: UnitId, before: &Compiled, settings: &Compiled) {
+        let said = |settings: &Compiled| {
+            let config = cgroup_config(settings)?;
+            Some((FromSlices::default().within(config), programs::said_of_packets(config)))
+        };
+        if said(before) == said(settings) {
+            return;
+        }
+        let graph = self.core.graph().clone();
+        for unit in members(&graph, slice) {
+            let Some(path) = self.cgroup.groups.path(unit).map(str::to_owned) else { continue };
+            let own = self.core.settings().compile_running(graph.definition(unit));
+            let (old, new) = (self.with_slice(unit, slice, before), self.limits_of_slices(unit));
+            let (old, new) = (old.completed(&own), new.completed(&own));
+            let (old, new) = (old.as_ref().unwrap_or(&own), new.as_ref().unwrap_or(&own));
+            let not_applied = self.cgroup.groups.limit(&path, Some(old), new);
+            self.warn_of_limits(unit, not_applied);
+            let allowed =
+                [Some((slice, before)), None].map(|other| self.allowed(unit, &own, other));
+            let missing = self.cgroup.groups.allow(&path, Some(&allowed[0]), &allowed[1]);
+            self.warn_of_limits(unit, missing);
+        }
+    }
+
+    /// What the slices above a unit say for it where one of them has these settings.
+    fn with_slice(&self, unit: UnitId, slice: UnitId, settings: &Compiled) -> FromSlices {
+        let graph = self.core.graph();
+        let mut slices: Vec<UnitId> = slices_above(graph, unit).collect();
+        slices.reverse();
+        slices.into_iter().fold(FromSlices::default(), |found, at| {
+            let compiled =
+                (at != slice).then(|| self.core.settings().compile_running(graph.definition(at)));
+            let config = cgroup_config(compiled.as_ref().unwrap_or(settings));
+            config.map_or_else(|| found.clone(), |config| found.within(config))
+        })
     }
 
     /// Has limits hold that are those of the system's start and shutdown, or of the time between.
@@ -276,6 +334,7 @@ impl Daemon {
         for unit in self.cgroup.groups.enter_phase(phase) {
             let settings = self.core.settings().compile_running(self.core.graph().definition(unit));
             let Some(path) = self.cgroup.groups.path(unit).map(str::to_owned) else { continue };
+            let settings = self.limits_of_slices(unit).completed(&settings).unwrap_or(settings);
             let not_applied = self.cgroup.groups.follow_phase(&path, &settings);
             self.warn_of_limits(unit, not_applied);
         }

@@ -389,10 +389,12 @@ impl Daemon {
         };
         let is_committed = !answer.dry_run && is_other(&answer.loading.graph);
         if let Some(defaults) = answer.defaults.as_ref().filter(|_| !answer.dry_run) {
+            let defaults = Arc::new(self.options.at_this_boot((**defaults).clone()));
             self.shared.set_defaults(defaults.clone());
+            self.follow_watchdog();
             let stated_by_clients = self.recording.state.client_settings().clone();
             self.follow_client_settings(&stated_by_clients);
-            self.event_loop.events.push_back(Event::Defaults(defaults.clone()));
+            self.event_loop.events.push_back(Event::Defaults(defaults));
         }
         if is_committed {
             let (graph, delta) = (&answer.loading.graph, &answer.loading.delta);

@@ -396,6 +396,7 @@ impl Daemon {
             ending.told_last = LastDone::default();
             ending.is_past_soft_reboot |= !steps.soft;
         }
+        self.follow_watchdog();
         self.recording.recorder.units_stopped(now(), steps.storage, self.core.graph());
         for told_before in [self.options.last_report(), self.options.left_over()] {
             let _ = std::fs::remove_file(told_before);

@@ -34,6 +34,7 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
+use crate::cgroup::slices::OfSlices;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::{Groups, root_path};
 use crate::cgroup::unwatched::UnwatchedGroups;
@@ -68,6 +69,7 @@ use crate::process::signals::Kills;
 use crate::process::state::ProcessState;
 use crate::process::stored_fds::FdStore;
 use crate::process::table::Processes;
+use crate::process::watchdog::{MachineWatchdog, WATCHDOG_NAME};
 use crate::published::counters::Counters;
 use crate::published::loader_thread::LoaderThread;
 use crate::published::orders::Order;
@@ -100,6 +102,7 @@ pub(crate) struct KeptDescriptors {
     pub(crate) record: Option<OwnedFd>,
     pub(crate) generation: Option<OwnedFd>,
     pub(crate) notify: Option<OwnedFd>,
+    pub(crate) watchdog: Option<OwnedFd>,
     pub(crate) listeners: Listeners,
     pub(crate) pipe: [Option<OwnedFd>; 2],
     pub(crate) helpers: KeptHelpers,
@@ -140,6 +143,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> KeptDescriptors {
             RECORD_NAME => kept.record = Some(fd),
             GENERATION_NAME => kept.generation = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
+            WATCHDOG_NAME => kept.watchdog = Some(fd),
             PRIVATE_NAME => kept.listeners.private = Some(fd),
             CONTROL_NAME => kept.listeners.control = Some(fd),
             USERS_NAME => kept.listeners.users = Some(fd),
@@ -336,6 +340,10 @@ fn make(
         paths: PathWatcher::start(wake.clone()).map_err(text("starting workers"))?,
         wall_clock: WallClock::watched(&epoll),
     };
+    let mut watchdog = MachineWatchdog::default();
+    if let Some(fd) = kept.watchdog.take() {
+        watchdog.take_up(fd, began.monotonic);
+    }
     let process = ProcessState {
         table: Processes::default(),
         init,
@@ -343,9 +351,11 @@ fn make(
         pid_files: Searches::start(wake.clone()).map_err(text("starting workers"))?,
         stored_fds: FdStore::default(),
         kills: Kills::start(wake.clone()).map_err(text("starting workers"))?,
+        watchdog,
     };
     let cgroup = CgroupState {
         groups,
+        of_slices: OfSlices::default(),
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
     };

@@ -16,6 +16,7 @@ use warren_core::model::reason::{Cause, Code};
 use warren_core::protocol::request::{Asker, Notice};
 use warren_core::settings::{Settings, TypeSettings};
 use warren_core::view::View;
+use warren_unit::config::StatusUnitFormat;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{Diagnostic, Severity};
 
@@ -188,8 +189,8 @@ pub(crate) fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
     }
 }
 
-/// Not on the console, where a boot of thousands of units would be told one by one: what went
-/// wrong is there by its reason.
+/// On the console only where the manager's file says so (ShowStatus=): a boot of thousands of units would be told one
+/// by one there. What went wrong is there by its reason.
 pub(crate) fn job_ended(
     view: &View,
     settings: &Settings,
@@ -199,7 +200,8 @@ pub(crate) fn job_ended(
     result: JobResult,
 ) {
     let Some(words) = words_of(kind, result) else { return };
-    let text = format!("{}{}{}", words.before, title(view, unit), words.after);
+    let title = shown_title(view, unit, settings.defaults.status_unit_format);
+    let text = format!("{}{title}{}", words.before, words.after);
     let took = start_took_us(view, unit, kind).map(|us| us.to_string());
     let number = job.0.to_string();
     let mut more = vec![
@@ -210,6 +212,23 @@ pub(crate) fn job_ended(
     ];
     more.extend(took.as_deref().map(|took| ("WARREN_TOOK_US", took)));
     about(view, settings, unit, words.level, &text, &more, false);
+    let passes = !view.totals.startup_finished || view.is_going_down();
+    let shows = settings.defaults.show_status.is_some_and(|it| it.shows(words.level == ERR));
+    if passes && shows {
+        crate::base::say::status(&text);
+    }
+}
+
+/// A unit as StatusUnitFormat= has it.
+fn shown_title(view: &View, unit: UnitId, format: StatusUnitFormat) -> String {
+    let definition = view.definition(unit);
+    match format {
+        StatusUnitFormat::Combined => title(view, unit),
+        StatusUnitFormat::Description if !definition.title().is_empty() => {
+            definition.title().into_owned()
+        }
+        StatusUnitFormat::Name | StatusUnitFormat::Description => definition.name.to_string(),
+    }
 }
 
 /// How long a start was at work that has just ended; none where its unit never began.

@@ -6,6 +6,7 @@ use crate::process::pid_file::searches::Searches;
 use crate::process::signals::Kills;
 use crate::process::stored_fds::FdStore;
 use crate::process::table::Processes;
+use crate::process::watchdog::MachineWatchdog;
 
 /// The processes, and those who tell of them.
 pub(crate) struct ProcessState {
@@ -17,4 +18,6 @@ pub(crate) struct ProcessState {
     /// File descriptors that services have stored.
     pub(crate) stored_fds: FdStore,
     pub(crate) kills: Kills,
+    /// The device that resets the machine when the manager is silent.
+    pub(crate) watchdog: MachineWatchdog,
 }

@@ -5,14 +5,18 @@
 //! another warrend removes them, whose end is no loss.
 
 use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use warren_sys::signal::SIGKILL;
 
+use warren_core::features::ephemeral_root;
 use warren_core::model::leftover::{TerminalLeft, Trace};
+use warren_core::protocol::event::Done;
 use warren_sys::removal::{self, ENTRIES_MAX, Removal};
-use warren_sys::{ipc, passwd, process, terminal};
+use warren_sys::{fdpass, ipc, passwd, process, terminal};
 
 use crate::base::say::say;
 
@@ -28,18 +32,39 @@ const REASON_BYTES_MAX: u64 = 16 << 10;
 /// Characters of a path in the log: a user may make it as long as he likes.
 const PATH_CHARS_MAX: usize = 256;
 
-/// Removes one thing that a run has left, and says what cannot be removed.
-pub(crate) fn clear_away(trace: &Trace) {
+/// Removes what a run has left, and says what cannot be removed.
+pub(crate) fn clear_all(traces: &[Trace], limit: Option<Duration>) -> Done {
+    let until = limit.map(|limit| Instant::now() + limit);
+    for trace in traces {
+        if !clear_away(trace, until) {
+            let error = "Not all is removed: the time of TimeoutCleanSec= is over.".to_owned();
+            say!("{error}");
+            return Done::Failed { error };
+        }
+    }
+    Done::Ok
+}
+
+/// Removes one thing that a run has left. False: the time was over before it was.
+fn clear_away(trace: &Trace, until: Option<Instant>) -> bool {
     let (path, removed) = match trace {
         Trace::File(path) => (path, removal::remove_file(Path::new(path))),
         Trace::Link(path) => (path, removal::remove_link(Path::new(path))),
-        Trace::Directory(path) => return clear_directory(path),
-        Trace::Terminal(left) => return clear_terminal(left),
-        Trace::Ipc(user) => return clear_ipc(user),
+        Trace::Directory(path) => return clear_directory(path, until),
+        Trace::OfEarlierBoots { directory, boot } => return clear_earlier_boots(directory, boot),
+        Trace::Terminal(left) => {
+            clear_terminal(left);
+            return true;
+        }
+        Trace::Ipc(user) => {
+            clear_ipc(user);
+            return true;
+        }
     };
     if let Some(e) = removed.err().filter(|e| !e.is_gone()) {
         say!("cannot remove {path}: {}", e.message());
     }
+    true
 }
 
 fn clear_terminal(left: &TerminalLeft) {
@@ -69,35 +94,71 @@ fn clear_ipc(user: &str) {
     }
 }
 
-fn clear_directory(path: &str) {
+/// Copies of roots that were left where the machine went down at once.
+fn clear_earlier_boots(directory: &str, boot: &str) -> bool {
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    for name in names.filter(|name| ephemeral_root::is_of_another_boot(name, boot)) {
+        clear_directory(&format!("{directory}/{name}"), None);
+    }
+    true
+}
+
+/// Removes a directory with all that is in it. False: the time was over before it was.
+fn clear_directory(path: &str, until: Option<Instant>) -> bool {
+    if until.is_some_and(|until| until <= Instant::now()) {
+        return false;
+    }
     let why = match removal::remove_directory(Path::new(path), WORKER_ENTRIES_MAX) {
-        Ok(Removal::TooMuch) => remove_apart(path),
+        Ok(Removal::TooMuch) => match remove_apart(path, until) {
+            Apart::Ended(why) => why,
+            Apart::TimeOver => return false,
+        },
         other => why_it_stays(other),
     };
     if let Some(why) = why {
         say!("cannot remove all of {path}: {why}");
     }
+    true
 }
 
-/// Has another process remove the directory, and waits for it. Returns what it says of what stays.
-fn remove_apart(path: &str) -> Option<String> {
+/// How another process has removed a directory.
+enum Apart {
+    /// It has ended, and says this of what stays.
+    Ended(Option<String>),
+    /// It was ended.
+    TimeOver,
+}
+
+/// Has another process remove the directory, and waits for it.
+fn remove_apart(path: &str, until: Option<Instant>) -> Apart {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("warrend").arg(format!("{REMOVE_DIRECTORY}={}:{path}", std::process::id()));
     let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else {
         // Without a process to be had this thread goes on.
-        return why_it_stays(removal::remove_directory(Path::new(path), ENTRIES_MAX));
+        return Apart::Ended(why_it_stays(removal::remove_directory(Path::new(path), ENTRIES_MAX)));
     };
     let mut why = String::new();
     if let Some(said) = &mut child.stdout {
+        let is_over = |until: Instant| {
+            let left = until.saturating_duration_since(Instant::now());
+            matches!(fdpass::wait_readable(said.as_fd(), left), Ok(false))
+        };
+        if until.is_some_and(is_over) {
+            // It may have ended by itself meanwhile.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Apart::TimeOver;
+        }
         // Without a reason, the status is one.
         let _ = said.take(REASON_BYTES_MAX).read_to_string(&mut why);
     }
-    match child.wait() {
+    Apart::Ended(match child.wait() {
         Ok(status) if status.success() => None,
         Ok(status) if why.is_empty() => Some(format!("the process that removes it: {status}")),
         Ok(_) => Some(why),
         Err(e) => Some(e.to_string()),
-    }
+    })
 }
 
 /// Is the other warrend; returns its exit status.

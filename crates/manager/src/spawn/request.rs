@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_core::features::private_tmp;
+use warren_core::features::{ephemeral_root, private_tmp};
 use warren_core::model::dynamic_user::DynamicUser;
 use warren_core::model::process::CommandList;
 use warren_core::protocol::event::Spawn;
@@ -292,7 +292,8 @@ fn view(
     privileged: bool,
     has_root: bool,
 ) -> View {
-    let of_all = Plan::default();
+    // Such a one has the unit's root as it is.
+    let of_all = Plan { bare_root: true, ..Plan::default() };
     let mut plan = Cow::Borrowed(if privileged { &of_all } else { host.plan });
     if !has_root && plan.has_root_image() {
         plan.to_mut().images.retain(|image| image.place != ImagePlace::Root);
@@ -305,6 +306,9 @@ fn view(
         log_sockets: exec.log_namespace.as_deref().map(log_sockets),
         private_tmp: (is_service && plan.private_tmp)
             .then(|| private_tmp::name(&host.context.boot_id, host.unit, spawn.invocation)),
+        ephemeral_root: is_service
+            .then(|| ephemeral_root::directory(exec, host.context, host.unit, spawn.invocation))
+            .flatten(),
         must_hold: host.must_hold,
         credentials: views::credentials(exec),
         unit: host.unit,

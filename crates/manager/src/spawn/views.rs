@@ -74,6 +74,8 @@ pub(crate) struct Own<'a> {
     pub(crate) unit: &'a str,
     /// A file that it writes to, whatever it has read-only above it.
     pub(crate) writable: Option<&'a str>,
+    /// Where the copy of its root is, if it has one of the run's own.
+    pub(crate) ephemeral_root: Option<String>,
     /// Which fds are the store of the run's namespaces.
     pub(crate) store: Option<[u16; 2]>,
 }
@@ -115,8 +117,15 @@ pub(crate) fn view(plan: &Plan, own: Own<'_>, has_root: bool) -> View {
     }
     let private_tmp = own.private_tmp.filter(|_| plan.private_tmp).unwrap_or_default();
     let store = own.store.filter(|_| namespaces::are_asked_for(&plan));
-    let (credentials, unit) = (own.credentials, own.unit.to_owned());
-    View { plan, private_tmp, must_hold: own.must_hold, credentials, unit, store }
+    View {
+        plan,
+        private_tmp,
+        must_hold: own.must_hold,
+        credentials: own.credentials,
+        unit: own.unit.to_owned(),
+        store,
+        ephemeral_root: own.ephemeral_root.filter(|_| has_root).unwrap_or_default(),
+    }
 }
 
 /// The directories of a family. Those of a user that was made for the run are all that there is where they lie.
@@ -154,6 +163,7 @@ pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'sta
             || missing.host_name && own.host_name
             || missing.network && own.network != Shared::Host
             || missing.ipc && own.ipc != Shared::Host
+            || missing.processes && own.processes
     };
     let labels = [
         ("SELinuxContext", &exec.selinux_context),

@@ -47,7 +47,7 @@ impl Prefix {
             "" if !word.contains('/') => bits_max,
             bits => bits.parse().ok().filter(|bits| is_number && *bits <= bits_max)?,
         };
-        Some(vec![Prefix { address, bits }])
+        Some(vec![Prefix { address: network(address, bits), bits }])
     }
 
     /// The bytes of the address.
@@ -55,6 +55,20 @@ impl Prefix {
         match self.address {
             IpAddr::V4(address) => address.octets().to_vec(),
             IpAddr::V6(address) => address.octets().to_vec(),
+        }
+    }
+}
+
+/// The address of a network: without what is behind its bits.
+fn network(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V6((u128::from(address) & mask).into())
         }
     }
 }

@@ -205,6 +205,11 @@ fn words_that_are_no_addresses_are_none() {
     for wrong in ["", "x", "1.2.3", "1.2.3.4/33", "1.2.3.4/", "::/129", "1.2.3.4/+8", "ANY", "/8"] {
         assert_eq!(Prefix::parse(wrong), None, "{wrong}");
     }
+    let first = |word: &str| Prefix::parse(word).expect("a prefix")[0];
+    assert_eq!(first("10.1.2.3/8"), first("10.0.0.0/8"));
+    assert_eq!(first("1.2.3.4/0"), first("0.0.0.0/0"));
+    assert_eq!(first("fe80::1/64"), first("fe80::/64"));
+    assert_ne!(first("fe80::1"), first("fe80::"));
     let many = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX + 1], deny: vec![] };
     assert!(address::program(&many, &[], Direction::Ingress).is_err());
     let most = Lists { allow: vec![lists("::1", "").allow[0]; PREFIXES_MAX], deny: vec![] };

@@ -109,7 +109,7 @@ fn tuples(parts: &[String]) -> Result<Splits, String> {
 }
 
 /// What is between colons, and whether there is a `-` before it. A colon behind a backslash is one of the text.
-fn parts(word: &str) -> (Vec<String>, bool) {
+pub(crate) fn parts(word: &str) -> (Vec<String>, bool) {
     let (rest, optional) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
     let mut parts = vec![String::new()];
     let mut chars = rest.chars().peekable();

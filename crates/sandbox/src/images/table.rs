@@ -57,6 +57,11 @@ impl Role {
         Role::NAMES.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
     }
 
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        Role::NAMES.iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
+    }
+
     /// Where it is mounted below the root of an image; none for those that nothing runs from.
     pub fn mount_point(self) -> Option<&'static str> {
         match self {

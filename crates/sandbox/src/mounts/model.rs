@@ -21,8 +21,8 @@ pub struct Plan {
     pub propagation: Propagation,
     /// Namespaces besides that of mounts.
     pub namespaces: Namespaces,
-    /// /proc, /sys, /dev and /run are made below a root directory that lacks them (MountAPIVFS=).
-    pub api_file_systems: bool,
+    /// /proc, /sys, /dev and /run are not made below a root directory that lacks them (MountAPIVFS=no).
+    pub bare_root: bool,
 }
 
 /// Namespaces besides that of mounts.
@@ -38,6 +38,8 @@ pub struct Namespaces {
     pub network: Shared,
     /// Objects of System V and queues of POSIX (PrivateIPC=, IPCNamespacePath=).
     pub ipc: Shared,
+    /// Process ids, of which each process of the unit's is the first (PrivatePIDs=).
+    pub processes: bool,
     /// Users and capabilities (PrivateUsers=).
     pub users: Option<UserMap>,
 }
@@ -68,12 +70,9 @@ pub enum UserMap {
 impl Plan {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        let Plan { api_file_systems, root_options, .. } = self;
-        let nothing = Plan {
-            api_file_systems: *api_file_systems,
-            root_options: root_options.clone(),
-            ..Plan::default()
-        };
+        let Plan { bare_root, root_options, .. } = self;
+        let nothing =
+            Plan { bare_root: *bare_root, root_options: root_options.clone(), ..Plan::default() };
         *self == nothing
     }
 

@@ -81,6 +81,11 @@ impl Plan {
                 self.namespaces.ipc.take_path(word, problems);
                 self.extend(&["/dev/mqueue"], &Content::Queues);
             }
+            "PrivatePIDs" => {
+                self.namespaces.processes = true;
+                // One that shows them.
+                self.processes();
+            }
             "PrivateUsers" => {
                 self.namespaces.users = Some(match word {
                     "identity" => UserMap::Identity,
@@ -90,7 +95,7 @@ impl Plan {
             }
             "PrivateDevices" => self.private_devices(),
             "PrivateMounts" => self.private_mounts = true,
-            "MountAPIVFS" => self.api_file_systems = true,
+            "MountAPIVFS" => self.bare_root = is_no(word),
             "RootImage" => {
                 self.images.retain(|image| image.place != Place::Root);
                 self.take_images(&[word], Image::root, problems);
@@ -107,10 +112,9 @@ impl Plan {
             "ExtensionImages" => self.take_images(words, Image::extension, problems),
             "ExtensionDirectories" => self.take_images(words, Image::directory, problems),
             "MountFlags" => self.mount_flags(word, problems),
+            // A spawn says where the copy is.
+            "RootEphemeral" => {}
             _ => return Taken::Unknown,
-        }
-        if implies_api(setting) {
-            self.api_file_systems = true;
         }
         Taken::Yes
     }
@@ -254,15 +258,9 @@ impl Shared {
     }
 }
 
-fn implies_api(setting: &str) -> bool {
-    matches!(
-        setting,
-        "ProtectKernelTunables"
-            | "ProtectControlGroups"
-            | "ProtectProc"
-            | "ProcSubset"
-            | "PrivateDevices"
-    )
+/// Whether a switch is off; what is neither was found wrong when the unit was compiled.
+fn is_no(word: &str) -> bool {
+    matches!(word, "0" | "no" | "n" | "false" | "f" | "off")
 }
 
 fn visibility(word: &str) -> ProcessVisibility {
@@ -283,15 +281,18 @@ fn limited(word: &str, content: Content) -> Result<Entry, String> {
 
 /// `[-]SOURCE[:PATH[:OPTIONS]]`
 fn bind(word: &str, read_only: bool) -> Result<Entry, String> {
-    let (rest, optional) = prefixed(word, '-');
-    let mut parts = rest.splitn(3, ':');
-    let source = simple(parts.next().unwrap_or_default())?;
-    let path = parts.next().filter(|path| !path.is_empty()).map(simple).transpose()?;
-    let recursive = match parts.next() {
-        None | Some("" | "rbind") => true,
-        Some("norbind") => false,
-        Some(other) => return Err(format!("'{other}' is none of: rbind, norbind")),
+    let (parts, optional) = crate::images::parts(word);
+    let part = |at: usize| parts.get(at).map(String::as_str).unwrap_or_default();
+    let source = simple(part(0))?;
+    let path = Some(part(1)).filter(|path| !path.is_empty()).map(simple).transpose()?;
+    let recursive = match part(2) {
+        "" | "rbind" => true,
+        "norbind" => false,
+        other => return Err(format!("'{other}' is none of: rbind, norbind")),
     };
+    if parts.len() > 3 {
+        return Err("has more than a source, a target and an option".to_owned());
+    }
     let path = path.unwrap_or_else(|| source.clone());
     Ok(Entry {
         path,

@@ -126,6 +126,7 @@ fn what_is_nested_in_a_bind_comes_from_where_that_comes_from() {
     // A bind is as writable as its source, wherever it lies.
     check("ReadOnlyPaths=/a; BindPaths=/x:/a/x", &["/a <- /a [ro]", "/a/x <- /x []"]);
     check("BindPaths=/a", &[]);
+    check("BindPaths=/dev/pci-0\\:1:/b\\:c:norbind", &["/b:c <- /dev/pci-0:1 alone []"]);
 }
 
 #[test]
@@ -188,6 +189,8 @@ fn groups_and_host_name_are_the_units_own() {
     );
     assert!(plan(asked).namespaces.control_groups);
     check("ProtectControlGroups=yes", &["/sys/fs/cgroup <- /sys/fs/cgroup [ro]"]);
+    assert!(plan("MountAPIVFS=no").bare_root && !plan("MountAPIVFS=yes").bare_root);
+    assert!(plan("MountAPIVFS=no").is_empty());
     let name = |value: &str| plan(&format!("ProtectHostname={value}")).namespaces.host_name_is;
     assert_eq!(name("yes"), None);
     assert_eq!(name("private:web-1.example").as_deref(), Some("web-1.example"));
@@ -205,6 +208,8 @@ fn namespaces_are_private_unless_a_path_is_stated() {
     assert_eq!(network("NetworkNamespacePath=/run/netns/a; PrivateNetwork=yes"), path);
     assert_eq!(plan("NetworkNamespacePath=/a").purpose(), Purpose::Environment);
     assert_eq!(plan("PrivateUsers=identity").namespaces.users, Some(UserMap::Identity));
+    assert!(plan("PrivatePIDs=yes").namespaces.processes);
+    check("PrivatePIDs=yes", &["/proc <- proc(all,false) [noexec,nosuid,nodev]"]);
     check("PrivateIPC=yes", &["/dev/mqueue <- queues [noexec,nosuid,nodev]"]);
 }
 

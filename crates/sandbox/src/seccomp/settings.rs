@@ -222,7 +222,7 @@ pub fn denial(text: &str) -> Option<Denial> {
         return Some(Denial::Kill);
     }
     let number = text.parse::<u16>().ok().or_else(|| errno(text));
-    number.filter(|&number| number <= ERRNO_MAX).map(Denial::Errno)
+    number.filter(|&number| (1..=ERRNO_MAX).contains(&number)).map(Denial::Errno)
 }
 
 fn errno(name: &str) -> Option<u16> {
@@ -351,6 +351,10 @@ fn denied_namespaces(value: &str, problems: &mut Vec<Problem>) -> u32 {
                 Some((_, flag)) => flags |= flag,
                 None => problems.push(problem("RestrictNamespaces", word)),
             }
+        }
+        // A line of which no word is known is as if it were not there.
+        if flags == 0 && !line.trim().is_empty() {
+            continue;
         }
         allowed = Some(match (inverted, allowed) {
             (false, before) => before.unwrap_or(0) | flags,

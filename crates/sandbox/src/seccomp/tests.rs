@@ -243,6 +243,18 @@ fn other_architectures() {
     assert_eq!(run(&program, by(Arch::X86_64, 0x4000_0000)), Action::Errno(38).code());
 }
 
+/// As with systemd 252, and a call that is not made must not look as if it were.
+#[test]
+fn what_means_nothing_alone_is_as_if_it_were_not_there() {
+    assert_eq!(filter("RestrictNamespaces=bogus").0.denied_namespaces, 0);
+    assert_eq!(filter("SystemCallErrorNumber=0").0.denial, None);
+    assert_eq!(filter("SystemCallErrorNumber=4096").0.denial, None);
+    assert_eq!(
+        filter("SystemCallErrorNumber=4095").0.denial,
+        Some(super::settings::Denial::Errno(4095))
+    );
+}
+
 #[test]
 fn words_that_mean_nothing_are_told_and_left_out() {
     let (asked, problems) = filter(

@@ -11,6 +11,7 @@ use crate::settings::{Id, id};
 use crate::value::{self, Fault};
 use warren_sandbox::bpf::bind::{RULES_MAX, Rule, Rules};
 use warren_sandbox::bpf::interface::{self, Interfaces};
+use warren_sandbox::bpf::pinned::{PINNED_MAX, Pinned};
 
 impl Unit<'_> {
     pub(super) fn cgroup(&self) -> CgroupConfig {
@@ -143,6 +144,9 @@ impl Unit<'_> {
         config.startup_memory_zswap_max = limit(id!(Cgroup "StartupMemoryZSwapMax"));
         config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));
         config.default_memory_low = limit(id!(Cgroup "DefaultMemoryLow"));
+        config.default_startup_memory_low = limit(id!(Cgroup "DefaultStartupMemoryLow"));
+        config.memory_zswap_writeback =
+            self.merged.optional_flag(id!(Cgroup "MemoryZSwapWriteback"));
     }
 
     fn io(&self, config: &mut CgroupConfig) {
@@ -189,6 +193,9 @@ impl Unit<'_> {
             deny: self.bind_rules(id!(Cgroup "SocketBindDeny")),
         };
         config.network_interfaces = self.network_interfaces();
+        config.ingress_filters = self.pinned(id!(Cgroup "IPIngressFilterPath"), "ingress:");
+        config.egress_filters = self.pinned(id!(Cgroup "IPEgressFilterPath"), "egress:");
+        config.bpf_programs = self.pinned(id!(Cgroup "BPFProgram"), "");
         config.device_policy = self
             .merged
             .word(id!(Cgroup "DevicePolicy"), DevicePolicy::from_word)
@@ -199,6 +206,7 @@ impl Unit<'_> {
             let access = access.trim();
             let known = ["/dev/", "char-", "block-", "/run/systemd/inaccessible/"];
             let good = known.iter().any(|k| device.starts_with(k))
+                && !device.split('/').any(|part| part == "..")
                 && access.chars().all(|c| "rwm".contains(c));
             if !good {
                 let fault = Fault::new(
@@ -246,6 +254,27 @@ impl Unit<'_> {
                 None => format!("'{text}' is not a rule for sockets"),
             };
             self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+        }
+        out
+    }
+
+    /// Programs in files, at the place that each names, or at this one.
+    fn pinned(&self, id: Id, place: &str) -> Vec<Pinned> {
+        let mut out = Vec::new();
+        for entry in self.merged.list(id) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            match Pinned::parse(&format!("{place}{text}")) {
+                Ok(_) if out.len() >= PINNED_MAX => {
+                    let message = format!("there are more than {PINNED_MAX}");
+                    self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+                }
+                Ok(pinned) if out.contains(&pinned) => {}
+                Ok(pinned) => out.push(pinned),
+                Err(why) => {
+                    let message = format!("'{text}' {why}");
+                    self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+                }
+            }
         }
         out
     }

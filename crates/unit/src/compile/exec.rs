@@ -118,6 +118,7 @@ impl Unit<'_> {
             rlimits: self.rlimits(),
             umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(merged.context().umask),
             ignore_sigpipe: merged.flag(id!(Exec "IgnoreSIGPIPE"), true),
+            timeout_clean: self.timeout(id!(Exec "TimeoutCleanSec"), false).flatten(),
             no_new_privileges: merged.flag(id!(Exec "NoNewPrivileges"), false),
             personality: merged.word(id!(Exec "Personality"), Personality::from_word),
             keyring_mode: merged
@@ -141,7 +142,9 @@ impl Unit<'_> {
         if self.merged.context().scope == Scope::User {
             // They lie in mounts of a process's own, which a user's manager has none of.
             let provided = |asked: &mut SandboxSetting| {
-                credentials::concerns(asked.setting) || images::concerns(asked.setting)
+                credentials::concerns(asked.setting)
+                    || images::concerns(asked.setting)
+                    || asked.setting == "RootEphemeral"
             };
             config.sandbox.extend(config.protections.extract_if(.., provided));
         }
@@ -650,6 +653,12 @@ impl Unit<'_> {
             if setting.status != status {
                 continue;
             }
+            // Of a switch that says nothing, what it said before counts, as with systemd 252.
+            if entry.value.is_empty() && is_switch(setting) {
+                let message = format!("a value is needed; {}= stays as it was", setting.name);
+                self.merged.fault(entry, Code::BadValue, &Fault::new(0, message));
+                continue;
+            }
             let is_off = protects_nothing(setting, entry.value);
             let value = if is_off { None } else { self.merged.expand(entry) };
             if status == Status::Applied
@@ -706,11 +715,19 @@ fn dropped_capabilities(setting: &str) -> CapabilitySet {
     value::capabilities(dropped).0
 }
 
+/// Whether a setting is on or off, or one of some words.
+fn is_switch(setting: &Setting) -> bool {
+    matches!(setting.kind, Kind::Bool | Kind::BoolOr(_) | Kind::Word(_))
+        || setting.name == "ProtectHostname"
+}
+
 /// Whether this value of a setting that protects the host leaves it off (systemd.exec(5),
 /// systemd.resource-control(5)).
 pub(super) fn protects_nothing(setting: &Setting, value: &str) -> bool {
     let is_no = || value::boolean(value) == Ok(false);
     match (setting.kind, setting.name) {
+        // Without it there is one, below another root.
+        (_, "MountAPIVFS") => value.is_empty(),
         (Kind::Bool | Kind::BoolOr(_), _) => is_no(),
         (Kind::Word(_), _) => matches!(value, "" | "all" | "auto" | "default"),
         // Every use of images.

@@ -8,7 +8,8 @@ use warren_sandbox::seccomp;
 
 use super::exec::nanoseconds;
 use crate::config::{
-    CapabilitySet, EmergencyAction, NumaPolicy, OomPolicy, Rlimits, is_variable_name,
+    CapabilitySet, EmergencyAction, NumaPolicy, OomPolicy, Rlimits, StatusUnitFormat, Watchdog,
+    WatchdogTime, is_variable_name,
 };
 use crate::context::{Bounds, Context, Defaults, Inherited, Scope};
 use crate::diagnostic::{Code, Diagnostic};
@@ -60,6 +61,11 @@ impl Unit<'_> {
             inherited: self.inherited(),
             bounds: self.bounds(),
             log_level: merged.value(id!(Manager "LogLevel"), value::log_level),
+            watchdog: Arc::new(self.watchdog()),
+            show_status: merged.value(id!(Manager "ShowStatus"), value::show_status),
+            status_unit_format: merged
+                .word(id!(Manager "StatusUnitFormat"), StatusUnitFormat::from_word)
+                .unwrap_or(built_in.status_unit_format),
             log_target: merged.value(id!(Manager "LogTarget"), value::log_target),
             cpu_accounting: flag(id!(Manager "DefaultCPUAccounting"), built_in.cpu_accounting),
             memory_accounting: flag(
@@ -94,6 +100,19 @@ impl Unit<'_> {
             standard_error: merged
                 .value(id!(Manager "DefaultStandardError"), value::output)
                 .unwrap_or_else(|| built_in.standard_error.clone()),
+        }
+    }
+
+    fn watchdog(&self) -> Watchdog {
+        let default = Watchdog::default();
+        let time = |id: Id| self.merged.value(id, watchdog_time);
+        Watchdog {
+            device: self.path(id!(Manager "WatchdogDevice")).map(Into::into),
+            runtime: time(id!(Manager "RuntimeWatchdogSec")).unwrap_or(default.runtime),
+            reboot: time(id!(Manager "RebootWatchdogSec")).unwrap_or(default.reboot),
+            kexec: time(id!(Manager "KExecWatchdogSec")).unwrap_or(default.kexec),
+            pre: time(id!(Manager "RuntimeWatchdogPreSec")).unwrap_or(default.pre),
+            governor: self.owned(id!(Manager "RuntimeWatchdogPreGovernor")).map(Into::into),
         }
     }
 
@@ -169,4 +188,18 @@ impl Unit<'_> {
         }
         limits
     }
+}
+
+/// `off`, `default`, or a time.
+fn watchdog_time(text: &str) -> Result<WatchdogTime, Fault> {
+    match text {
+        "off" => return Ok(WatchdogTime::Off),
+        "default" => return Ok(WatchdogTime::OfDevice),
+        _ => {}
+    }
+    Ok(match value::span(text)? {
+        None => WatchdogTime::OfDevice,
+        Some(Duration::ZERO) => WatchdogTime::Off,
+        Some(time) => WatchdogTime::For(time),
+    })
 }

@@ -4,6 +4,7 @@ use crate::context::Scope;
 use crate::parse::parse;
 use std::sync::Arc;
 use std::time::Duration;
+use warren_sandbox::bpf::pinned::Pinned;
 
 /// Compiles a unit from the text of its fragment and of drop-ins, and hands it to `f`.
 fn with<T>(name: &str, texts: &[&str], f: impl Fn(&Compiler<'_>) -> T) -> T {
@@ -751,6 +752,30 @@ fn units_have_the_timer_slack_of_the_manager() {
     assert!(!exec("").no_new_privileges);
 }
 
+#[test]
+fn the_manager_s_file_says_how_long_the_watchdog_waits() {
+    let (got, said) = stated(
+        "RuntimeWatchdogSec=20\nRebootWatchdogSec=off\nKExecWatchdogSec=default\nRuntimeWatchdogPreSec=1min\n\
+         RuntimeWatchdogPreGovernor=panic\nWatchdogDevice=/dev/watchdog1\nRuntimeWatchdogSec=soon",
+        Scope::System,
+    );
+    let want = Watchdog {
+        device: Some("/dev/watchdog1".into()),
+        runtime: WatchdogTime::For(Duration::from_secs(20)),
+        reboot: WatchdogTime::Off,
+        kexec: WatchdogTime::OfDevice,
+        pre: WatchdogTime::For(Duration::from_secs(60)),
+        governor: Some("panic".into()),
+    };
+    assert_eq!(*got.watchdog, want);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("m:8:20: warning: RuntimeWatchdogSec=: "), "{said:?}");
+    let (got, _) = stated("RuntimeWatchdogSec=0\nRebootWatchdogSec=infinity", Scope::System);
+    assert_eq!(got.watchdog.runtime, WatchdogTime::Off);
+    assert_eq!(got.watchdog.reboot.usec(), u64::MAX);
+    assert_eq!(Watchdog::default().reboot.usec(), 600_000_000);
+}
+
 /// Only root can bind processes so; who may not is told.
 #[test]
 fn a_user_s_manager_binds_with_what_it_may_set() {
@@ -786,6 +811,50 @@ fn wrong_words_of_filters_are_told_and_left_out() {
     for word in ["'nonsense' is not known", "'@nothing' is not known", "3:23", "5:18", "6:17"] {
         assert!(told.contains(word), "{word}: {told}");
     }
+}
+
+/// As with systemd 252: a drop-in that leaves the value out does not take a protection away.
+#[test]
+fn a_switch_that_says_nothing_stays_as_it_was() {
+    let text = "[Service]\nExecStart=/bin/x\nPrivateTmp=yes\nPrivateTmp=\nProtectSystem=full\nProtectSystem=\n\
+                ProtectHome=\nProtectHostname=yes\nProtectHostname=\nReadOnlyPaths=/a\nReadOnlyPaths=\n";
+    let (config, said) = with("a.service", &[text], |c| c.service());
+    let kept = config.exec.protections.iter().map(|s| format!("{}={}", s.setting, s.value));
+    let kept: Vec<String> = kept.collect();
+    assert_eq!(kept, ["PrivateTmp=yes", "ProtectHostname=yes", "ProtectSystem=full"]);
+    assert_eq!(
+        said.iter().filter(|d| d.message.contains("a value is needed")).count(),
+        4,
+        "{said:?}"
+    );
+}
+
+#[test]
+fn programs_of_others_have_a_place_and_a_path() {
+    let text = "[Slice]\nBPFProgram=egress:/a\nBPFProgram=egress:/a\nBPFProgram=nowhere:/a\nBPFProgram=bind4:rel\n\
+                IPIngressFilterPath=/x\nIPIngressFilterPath=\nIPIngressFilterPath=/y//z\nIPEgressFilterPath=e\n";
+    let (slice, said) = with("a.slice", &[text], |c| c.slice());
+    let shown = |all: &[Pinned]| {
+        all.iter().map(|one| format!("{}:{}", one.name(), one.path)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&slice.cgroup.bpf_programs), ["egress:/a"]);
+    assert_eq!(shown(&slice.cgroup.ingress_filters), ["ingress:/y/z"]);
+    assert!(slice.cgroup.egress_filters.is_empty());
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
+#[test]
+fn what_slices_say_for_the_units_in_them_is_compiled() {
+    let text = "[Slice]\nDefaultMemoryMin=1M\nDefaultMemoryLow=infinity\nDefaultStartupMemoryLow=2M\n\
+                DisableControllers=cpu pids\nMemoryZSwapWriteback=no\n";
+    let (slice, said) = with("a.slice", &[text], |c| c.slice());
+    let config = slice.cgroup;
+    assert_eq!(said, []);
+    assert_eq!(config.default_memory_min, Some(Limit::Bytes(1 << 20)));
+    assert_eq!(config.default_memory_low, Some(Limit::Infinity));
+    assert_eq!(config.default_startup_memory_low, Some(Limit::Bytes(2 << 20)));
+    assert_eq!(*config.disable_controllers, [Controller::Cpu, Controller::Pids]);
+    assert_eq!(config.memory_zswap_writeback, Some(false));
 }
 
 /// No filter is applied to the tools of a mount: its unit is told so.

@@ -6,6 +6,7 @@ use std::time::Duration;
 pub use warren_sandbox::bpf::address::Prefix;
 use warren_sandbox::bpf::bind::Rules;
 use warren_sandbox::bpf::interface::Interfaces;
+use warren_sandbox::bpf::pinned::Pinned;
 
 use crate::name::UnitName;
 
@@ -219,6 +220,12 @@ pub struct CgroupConfig {
     pub default_memory_min: Option<Limit>,
     /// DefaultMemoryLow=
     pub default_memory_low: Option<Limit>,
+    /// DefaultStartupMemoryLow=
+    pub default_startup_memory_low: Option<Limit>,
+    /// MemoryZSwapWriteback=
+    pub memory_zswap_writeback: Option<bool>,
+    /// What slices above turn off; sorted. Their files say so, not the unit's.
+    pub disabled_above: Box<[Controller]>,
     /// TasksMax=; `None` is the manager's default.
     pub tasks_max: Option<TasksLimit>,
     /// IOWeight=, 1 to 10,000.
@@ -249,6 +256,12 @@ pub struct CgroupConfig {
     pub socket_bind: Rules,
     /// RestrictNetworkInterfaces=
     pub network_interfaces: Option<Interfaces>,
+    /// IPIngressFilterPath=
+    pub ingress_filters: Vec<Pinned>,
+    /// IPEgressFilterPath=
+    pub egress_filters: Vec<Pinned>,
+    /// BPFProgram=
+    pub bpf_programs: Vec<Pinned>,
     /// ManagedOOMSwap=
     pub managed_oom_swap: ManagedOom,
     /// ManagedOOMMemoryPressure=
@@ -324,6 +337,9 @@ impl CgroupConfig {
             startup_memory_zswap_max: None,
             default_memory_min: None,
             default_memory_low: None,
+            default_startup_memory_low: None,
+            memory_zswap_writeback: None,
+            disabled_above: Box::default(),
             tasks_max: None,
             io_weight: None,
             startup_io_weight: None,
@@ -339,6 +355,9 @@ impl CgroupConfig {
             ip_address_deny: Vec::new(),
             socket_bind: Rules::default(),
             network_interfaces: None,
+            ingress_filters: Vec::new(),
+            egress_filters: Vec::new(),
+            bpf_programs: Vec::new(),
             managed_oom_swap: ManagedOom::Auto,
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,

@@ -507,6 +507,8 @@ pub struct ExecConfig {
     pub smack_label: Option<Label>,
     /// SetLoginEnvironment=
     pub set_login_environment: Option<bool>,
+    /// TimeoutCleanSec=
+    pub timeout_clean: Option<Duration>,
     /// Settings that protect the host and are not applied.
     pub sandbox: Vec<SandboxSetting>,
     /// Settings that protect the host and are applied from their text.
@@ -646,6 +648,7 @@ impl Default for ExecConfig {
             apparmor_profile: None,
             smack_label: None,
             set_login_environment: None,
+            timeout_clean: None,
             sandbox: Vec::new(),
             protections: Vec::new(),
         }

@@ -41,8 +41,10 @@ mod path;
 mod scope;
 mod service;
 mod socket;
+mod status;
 mod timer;
 mod unit;
+mod watchdog;
 
 pub use cgroup::*;
 pub use command::*;
@@ -53,5 +55,7 @@ pub use path::*;
 pub use scope::*;
 pub use service::*;
 pub use socket::*;
+pub use status::*;
 pub use timer::*;
 pub use unit::*;
+pub use watchdog::*;

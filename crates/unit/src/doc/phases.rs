@@ -54,7 +54,13 @@ pub const PHASES: [(&str, &[&str]); 14] = [
     ),
     (
         "namespaces of the run",
-        &["PrivateNetwork", "NetworkNamespacePath", "PrivateIPC", "IPCNamespacePath"],
+        &[
+            "PrivatePIDs",
+            "PrivateNetwork",
+            "NetworkNamespacePath",
+            "PrivateIPC",
+            "IPCNamespacePath",
+        ],
     ),
     (
         "mounts, from outer paths to inner ones",
@@ -62,6 +68,7 @@ pub const PHASES: [(&str, &[&str]); 14] = [
             "RootDirectory",
             "RootImage",
             "RootImageOptions",
+            "RootEphemeral",
             "MountImages",
             "ExtensionImages",
             "ExtensionDirectories",
@@ -172,7 +179,7 @@ pub const PHASES: [(&str, &[&str]); 14] = [
             "MemoryDenyWriteExecute",
         ],
     ),
-    ("when the run is over", &["RuntimeDirectoryPreserve", "RemoveIPC"]),
+    ("when the run is over", &["RuntimeDirectoryPreserve", "RemoveIPC", "TimeoutCleanSec"]),
 ];
 
 /// The number of the phase of a setting, from 1 on.

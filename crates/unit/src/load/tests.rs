@@ -462,6 +462,24 @@ fn bad_settings_are_those_of_systemd() {
     }
 }
 
+/// systemd 252 does not know the setting.
+#[test]
+fn a_pid_namespace_excludes_what_its_end_would_end() {
+    let name = UnitName::parse("t.service").expect("a valid name");
+    for (more, want) in [
+        ("PrivatePIDs=yes\nType=forking", "bad-setting"),
+        ("PrivatePIDs=yes\nPAMName=x", "bad-setting"),
+        ("PrivatePIDs=no\nPAMName=x\nType=forking", "loaded"),
+        ("PrivatePIDs=yes\nType=notify", "loaded"),
+    ] {
+        let text = format!("[Service]\nExecStart=/bin/true\n{more}\n");
+        let file = Arc::new(parse("f".into(), text.as_bytes(), name.unit_type()).0);
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        assert_eq!(loaded.load_state.as_str(), want, "{more}");
+    }
+}
+
 /// The load state that `systemd-analyze verify` reports for a unit, by what it prints.
 fn peer_state(directory: &std::path::Path, name: &UnitName, text: &str) -> Option<&'static str> {
     let path = directory.join(name.as_str());

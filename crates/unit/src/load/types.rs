@@ -222,6 +222,16 @@ impl Loader<'_, '_> {
         if text(id!(Exec "PAMName")).is_some() && !kills_all {
             return Err("PAMName= needs KillMode=control-group or mixed".to_owned());
         }
+        if self.merged.flag(id!(Exec "PrivatePIDs"), false) {
+            // The kernel ends all processes of the namespace with the first one, which leaves.
+            if service_type == "forking" {
+                return Err("Type=forking excludes PrivatePIDs=yes".to_owned());
+            }
+            // As it would end the one that closes the session.
+            if text(id!(Exec "PAMName")).is_some() {
+                return Err("PAMName= with PrivatePIDs=yes is not supported".to_owned());
+            }
+        }
         Ok(())
     }
 

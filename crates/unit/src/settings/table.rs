@@ -229,8 +229,7 @@ rows! {
     @Exec Acted Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
     @Exec Acted Last (Number(0, 65535)): TTYRows TTYColumns;
     @Exec Acted Last (COUNT): LogRateLimitBurst;
-    @Exec Acted Last (Span): LogRateLimitIntervalSec;
-    @Exec Parsed Last (Span): TimeoutCleanSec;
+    @Exec Acted Last (Span): LogRateLimitIntervalSec TimeoutCleanSec;
     @Exec Acted Append (Words): LogExtraFields;
     @Exec Acted Append (Raw): LogFilterPatterns;
     @Exec Acted Last (Text): LogNamespace;
@@ -242,10 +241,10 @@ rows! {
     @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
-    @Exec Sandbox Last (Bool): BindLogSockets RootEphemeral;
-    @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivateDevices LockPersonality MemoryDenyWriteExecute RestrictRealtime
-        RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
-        PrivateMounts MountAPIVFS;
+    @Exec Sandbox Last (Bool): BindLogSockets;
+    @Exec Applied Last (Bool): ProtectClock PrivateNetwork PrivateIPC PrivatePIDs PrivateDevices LockPersonality MemoryDenyWriteExecute
+        RestrictRealtime RestrictSUIDSGID ProtectKernelTunables ProtectKernelModules ProtectKernelLogs
+        PrivateMounts MountAPIVFS RootEphemeral;
     @Exec Applied Last (BoolOr(&["disconnected"])): PrivateTmp;
     @Exec Applied Last (BoolOr(&["self", "identity", "full"])): PrivateUsers;
     @Exec Applied Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
@@ -253,7 +252,6 @@ rows! {
     @Exec Applied Append (Raw): RestrictNamespaces;
     @Exec Applied Last (BoolOr(&["full", "strict"])): ProtectSystem;
     @Exec Applied Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
-    @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
     @Exec Applied Last (Word(&["all", "pid"])): ProcSubset;
     @Exec Sandbox Last (Raw): RootHash RootHashSignature RootVerity UserNamespacePath;
@@ -271,9 +269,10 @@ rows! {
     @Cgroup Acted Last (Names): Slice;
     @Cgroup Acted Last (Raw): Delegate;
     @Cgroup Acted Last (Text): DelegateSubgroup;
-    @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting;
-    @Cgroup Parsed Last (Bool): CoredumpReceive MemoryZSwapWriteback;
+    @Cgroup Acted Append (Words): DisableControllers;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting
+        MemoryZSwapWriteback;
+    @Cgroup Parsed Last (Bool): CoredumpReceive;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
@@ -284,7 +283,7 @@ rows! {
         MemoryZSwapMax;
     @Cgroup Acted Last (Memory): StartupMemoryLow StartupMemoryHigh StartupMemoryMax
         StartupMemorySwapMax StartupMemoryZSwapMax;
-    @Cgroup Parsed Last (Memory): DefaultMemoryMin DefaultMemoryLow DefaultStartupMemoryLow;
+    @Cgroup Acted Last (Memory): DefaultMemoryMin DefaultMemoryLow DefaultStartupMemoryLow;
     @Cgroup Acted Last (Tasks): TasksMax;
     @Cgroup Acted Last (WEIGHT): IOWeight;
     @Cgroup Acted Last (WEIGHT): StartupIOWeight;
@@ -293,7 +292,8 @@ rows! {
     @Cgroup Acted Append (Words): IPAddressAllow IPAddressDeny;
     @Cgroup Acted Append (Raw): DeviceAllow;
     @Cgroup Acted Append (Raw): SocketBindAllow SocketBindDeny RestrictNetworkInterfaces;
-    @Cgroup Sandbox Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram NFTSet;
+    @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
+    @Cgroup Sandbox Append (Raw): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
@@ -328,9 +328,12 @@ rows! {
     @Manager Acted Append (Environment): ManagerEnvironment;
     @Manager Acted Last (Bool): NoNewPrivileges;
     @Manager Acted Append (Raw): SystemCallArchitectures;
-    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore KExecWatchdogSec LogColor
-        LogLocation LogTime RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec
-        RuntimeWatchdogSec ShowStatus StatusUnitFormat WatchdogDevice;
+    @Manager Acted Last (Raw): KExecWatchdogSec RebootWatchdogSec RuntimeWatchdogPreSec RuntimeWatchdogSec;
+    @Manager Acted Last (Text): RuntimeWatchdogPreGovernor;
+    @Manager Acted Last (Path): WatchdogDevice;
+    @Manager Acted Last (BoolOr(&["error", "auto"])): ShowStatus;
+    @Manager Acted Last (Word(StatusUnitFormat::WORDS)): StatusUnitFormat;
+    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore LogColor LogLocation LogTime;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;

@@ -88,13 +88,17 @@ fn freezer_done(core: &mut Core, unit: UnitId, effect: EffectId, result: &Done) 
 }
 
 /// Serves the answer to a removal; returns whether it was one.
-fn clearing_done(core: &mut Core, unit: UnitId, effect: EffectId, _: &Done) -> bool {
+fn clearing_done(core: &mut Core, unit: UnitId, effect: EffectId, result: &Done) -> bool {
     let Some(clearing) = core.units.clearing(unit).filter(|clearing| clearing.id == effect) else {
         return false;
     };
     core.units.history_mut(unit).clearing = None;
     core.resources.removals.remove(unit);
-    freezer::answer_freezer(&mut core.outbox, effect, Reply::Done);
+    let reply = match result {
+        Done::Failed { error } => Reply::Refused(Refusal::Kernel(error.clone())),
+        _ => Reply::Done,
+    };
+    freezer::answer_freezer(&mut core.outbox, effect, reply);
     if clearing.again {
         let settings = unit_settings::compiled(core, unit);
         cleanup::clear_away(core, unit, &settings, false);

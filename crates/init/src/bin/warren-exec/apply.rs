@@ -105,19 +105,19 @@ fn order(part: Part) -> &'static [Phase] {
 }
 
 /// Applies everything and execs. Returns only when a step failed. `enter`: the cgroup to move
-/// to, when the process could not be born in it. `birth` is told how far we are, `report` that
-/// [`Phase::Report`] has come.
+/// to, when the process could not be born in it. `pid` is its number where the helper is. `birth` is told how far we
+/// are, `report` that [`Phase::Report`] has come.
 pub fn apply_and_exec(
     prepared: &mut Prepared,
     enter: Option<BorrowedFd<'_>>,
+    pid: i32,
     birth: &Birth,
     report: &mut dyn FnMut(&Prepared),
 ) -> Failure {
-    let pid = child::own_pid();
     if prepared.part != Part::InSession && !birth.made(pid) {
         return UNWANTED;
     }
-    if let Err(failure) = apply(prepared, enter, report) {
+    if let Err(failure) = apply(prepared, enter, pid, report) {
         return failure;
     }
     if prepared.part == Part::BeforeSession {
@@ -126,7 +126,8 @@ pub fn apply_and_exec(
             &child::exec(&prepared.program, &prepared.argv, &prepared.env),
         );
     }
-    prepared.env.set_pid(pid);
+    // As the program sees it.
+    prepared.env.set_pid(child::own_pid());
     if !birth.executes(pid) {
         return UNWANTED;
     }
@@ -138,6 +139,7 @@ pub fn apply_and_exec(
 fn apply(
     prepared: &mut Prepared,
     enter: Option<BorrowedFd<'_>>,
+    pid: i32,
     report: &mut dyn FnMut(&Prepared),
 ) -> Result<(), Failure> {
     if let Some(group) = enter {
@@ -149,7 +151,7 @@ fn apply(
         Phase::Leader => child::new_session().at(ExecStep::Setsid),
         Phase::Streams => standard_fds(prepared),
         Phase::Records => {
-            records(prepared);
+            records(prepared, pid);
             Ok(())
         }
         Phase::View => own_view(prepared),
@@ -188,9 +190,9 @@ fn login(prepared: &Prepared) -> Result<(), Failure> {
 }
 
 /// As with systemd, who starts does so whatever becomes of the records: files that are not there are not kept.
-fn records(prepared: &Prepared) {
+fn records(prepared: &Prepared, pid: i32) {
     let Some(records) = &prepared.records else { return };
-    let entry = records.entry(child::own_pid());
+    let entry = records.entry(pid);
     for kind in records.kinds {
         let _ = utmp::begin(utmp::Files::OWN, *kind, &entry);
     }

@@ -172,10 +172,7 @@ fn mount_image(
     if !is_device && !found.is_file() {
         return Err(refused("it is neither a file nor a block device".to_owned()));
     }
-    if let Some(hash) = root_hash(path) {
-        let why = "whose blocks are to be checked; dm-verity is not supported";
-        return Err(refused(format!("there is a root hash for it ({hash}), {why}")));
-    }
+    refuse_hash(path)?;
     let bytes = size(&file, path)?;
     let head = head(&file, path)?;
     make_directory(directory)?;
@@ -263,6 +260,13 @@ fn head(file: &File, path: &str) -> Result<Vec<u8>, SpawnError> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let read = file.take(HEAD_BYTES as u64).read_to_end(&mut head);
     read.map(|_| head).map_err(|e| io_failed(path, &e))
+}
+
+/// Nothing runs of an image whose blocks are to be checked.
+pub fn refuse_hash(path: &str) -> Result<(), SpawnError> {
+    let Some(hash) = root_hash(path) else { return Ok(()) };
+    let why = "whose blocks are to be checked; dm-verity is not supported";
+    Err(failed(STEP, 0, format!("{path}: there is a root hash for it ({hash}), {why}")))
 }
 
 /// What says beside an image that its blocks are to be checked (systemd.exec(5), "RootHash=").

@@ -10,6 +10,7 @@
 
 mod apply;
 mod credentials;
+mod ephemeral;
 mod extensions;
 mod fault;
 mod fds;

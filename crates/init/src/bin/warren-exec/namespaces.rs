@@ -138,7 +138,7 @@ fn made(
 }
 
 /// Where the table is full, it is said which (sysctl user.max_*_namespaces).
-fn no_more(step: ExecStep, error: &Error, what: &str) -> SpawnError {
+pub fn no_more(step: ExecStep, error: &Error, what: &str) -> SpawnError {
     match error.errno {
         ENOSPC => failed(step, error.errno, format!("there can be no more {what}")),
         _ => wrong(step, error),

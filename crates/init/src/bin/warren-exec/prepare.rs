@@ -16,6 +16,7 @@ use warren_sys::tree::{self, Existing, Owner};
 use warren_sys::utmp::{self, Kind};
 use warren_sys::{cgroup, file, process, terminal};
 
+use crate::ephemeral;
 use crate::fault::{c_string, failed, wrong};
 use crate::fds::FdTable;
 use crate::identity::{Identity, Users};
@@ -88,6 +89,8 @@ pub struct Prepared {
     pub filter: Option<SystemCallFilter>,
     /// The architectures of which no process may call anything.
     pub architecture_filter: Option<SystemCallFilter>,
+    /// It is the first process of a pid namespace.
+    pub own_processes: bool,
     /// What the machine cannot give.
     pub missing: Missing,
 }
@@ -144,6 +147,7 @@ pub fn prepare(
     if spec.session.is_some() {
         return before_session(spec, fds, cgroup_root, users, goes_on);
     }
+    ephemeral::enter(&mut spec, goes_on)?;
     let space = images::enter(&mut spec)?;
     let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
     let env = block(&spec, environment(&spec, &identity))?;
@@ -169,6 +173,7 @@ pub fn prepare(
         labels: own.labels,
         filter: filter(&spec.system_call_filter)?,
         architecture_filter: filter(&spec.architecture_filter)?,
+        own_processes: spec.view.plan.namespaces.processes,
         missing: own.missing,
         entered: own.entered,
         identity,
@@ -207,6 +212,7 @@ fn before_session(
         labels: Vec::new(),
         filter: None,
         architecture_filter: None,
+        own_processes: false,
         missing: Missing::default(),
         entered: Entered::default(),
         identity,
@@ -221,7 +227,9 @@ pub fn in_session(
     fds: FdTable,
     env: Vec<String>,
     users: &mut Users,
+    goes_on: &dyn Fn(),
 ) -> Result<Prepared, SpawnError> {
+    ephemeral::enter(&mut spec, goes_on)?;
     let space = images::enter(&mut spec)?;
     let identity = users.identity(&spec)?;
     let env = block(&spec, session::environment(&spec, env))?;
@@ -247,6 +255,7 @@ pub fn in_session(
         labels: own.labels,
         filter: filter(&spec.system_call_filter)?,
         architecture_filter: filter(&spec.architecture_filter)?,
+        own_processes: false,
         missing: own.missing,
         entered: own.entered,
         identity,

@@ -9,12 +9,15 @@ use warren_init::protocol::exec::{
 };
 use warren_init::protocol::{ExecStep, encode};
 use warren_sys::clone::{self, Stack};
+use warren_sys::errno::{EINVAL, ENOSYS, EPERM};
 use warren_sys::{Error, fdpass, process, signal, time};
 
 use crate::Arguments;
 use crate::apply::{self, Failure};
+use crate::fault::wrong;
 use crate::fds::own_fds_from;
 use crate::identity::Users;
+use crate::namespaces;
 use crate::prepare::{Prepared, prepare};
 use crate::request::{self, Incoming};
 use crate::session;
@@ -167,27 +170,33 @@ fn make(
     let mut moved = false;
     let cgroup = prepared.cgroup.take();
     let cgroup = cgroup.as_ref().map(AsFd::as_fd);
+    let must_hold = prepared.spec.view.must_hold;
     let enters = matches!(prepared.spec.cgroup, CgroupPlace::Enter(_));
     let born_in = cgroup.filter(|_| !enters);
-    let options = clone::Options { cgroup: born_in, sibling: true, namespaces: 0 };
+    let mut options =
+        clone::Options { cgroup: born_in, sibling: true, pid_namespace: prepared.own_processes };
     let mut body = |newborn: clone::Newborn| {
         moved = !newborn.in_cgroup && cgroup.is_some();
         let place = cgroup.filter(|_| moved);
-        let failed = apply::apply_and_exec(prepared, place, announced, &mut |_| {});
+        let failed = apply::apply_and_exec(prepared, place, newborn.pid, announced, &mut |_| {});
         let code = failed.step.exit_code();
         failure = Some(failed);
         code
     };
-    let child = clone::spawn(&options, stack, &mut body);
+    let mut child = clone::spawn(&options, stack, &mut body);
+    let is_refused = |e: &Error| matches!(e.errno, EPERM | EINVAL | ENOSYS);
+    if options.pid_namespace && !must_hold && child.as_ref().is_err_and(is_refused) {
+        options.pid_namespace = false;
+        child = clone::spawn(&options, stack, &mut body);
+    }
+    prepared.missing.processes = prepared.own_processes && !options.pid_namespace;
     if prepared.spec.coredump_filter.is_some() {
         // The process had our memory until it became its program. The next one begins as this one did.
         let _ = warren_sys::child::set_coredump_filter(COREDUMP_FILTER);
     }
-    let child = child.map_err(|e| SpawnError {
-        step: ExecStep::Cgroup,
-        errno: e.errno,
-        message: e.call.to_owned(),
-        pid: None,
+    let child = child.map_err(|e| match prepared.own_processes {
+        true => namespaces::no_more(ExecStep::Namespace, &e, "PID namespaces"),
+        false => wrong(ExecStep::Cgroup, &e),
     })?;
     if let Some(mounts) = &mut prepared.mounts {
         mounts.forget();

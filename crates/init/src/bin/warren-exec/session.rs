@@ -223,19 +223,22 @@ impl Rest {
     /// Returns with the exit code where a step failed.
     fn run(self) -> i32 {
         let mut users = Users::default();
-        let prepared = prepare::in_session(self.exec, self.fds, self.env, &mut users);
+        let prepared = prepare::in_session(self.exec, self.fds, self.env, &mut users, &|| {
+            self.birth.goes_on()
+        });
         let mut prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return fail(self.report.as_fd(), error),
         };
         let mut is_reported = false;
+        let pid = child::own_pid();
         let (report, mut end) = (self.report.as_fd(), None);
         let mut tell = |prepared: &Prepared| {
             is_reported = true;
             end = executes(report, prepared).ok();
         };
         let Failure { step, errno, call } =
-            apply::apply_and_exec(&mut prepared, None, &self.birth, &mut tell);
+            apply::apply_and_exec(&mut prepared, None, pid, &self.birth, &mut tell);
         if is_reported {
             // What filters forbid was not to be done after them; the memory needs no call.
             self.fault.set(step, errno);

@@ -8,7 +8,7 @@ use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, SpawnError};
 use warren_sandbox::mounts::arrange::{self, Source, Step, below, joined};
 use warren_sandbox::mounts::{
-    self, Content, DEVICE_NODES, Entry, Propagation, Purpose, TEMPORARY, Tmpfs,
+    self, Content, DEVICE_LINKS, DEVICE_NODES, Entry, Propagation, Purpose, TEMPORARY, Tmpfs,
 };
 use warren_sys::errno::ENOENT;
 use warren_sys::mount::places::{self, Kind};
@@ -104,7 +104,7 @@ impl OwnMounts {
 pub fn prepare(spec: &ExecSpec, identity: &Identity) -> Result<Option<OwnMounts>, SpawnError> {
     let plan = &spec.view.plan;
     let root_path = spec.root_directory.as_deref().filter(|root| *root != "/");
-    let has_api = plan.api_file_systems && root_path.is_some();
+    let has_api = !plan.bare_root && root_path.is_some();
     if !plan.has_mounts() && !has_api {
         return Ok(None);
     }
@@ -183,6 +183,20 @@ fn own_root(path: &str) -> Result<OwnMount, SpawnError> {
     })
 }
 
+/// Whether it is a path of a private /dev that has nothing there, whatever the host has.
+fn lacks_device(path: &str, all: &[Entry]) -> bool {
+    let Some(name) = path.strip_prefix("/dev/") else { return false };
+    let name = name.split('/').next().unwrap_or_default();
+    let is_private = all.iter().any(|entry| entry.content == Content::Devices);
+    let is_made = DEVICE_NODES.iter().any(|(known, ..)| *known == name)
+        || DEVICE_LINKS.iter().any(|(known, _)| *known == name);
+    let is_mounted = |entry: &Entry| {
+        let is_content = !matches!(entry.content, Content::Access(_) | Content::Inaccessible);
+        is_content && entry.content != Content::Devices && below(path, &entry.path).is_some()
+    };
+    is_private && !is_made && !all.iter().any(is_mounted)
+}
+
 /// A directory of the unit's own in place of one for all.
 fn private_tmp(path: &str, name: &str) -> Result<Entry, SpawnError> {
     let source = places::private_tmp(path, name).map_err(|e| wrong(STEP, &e))?;
@@ -247,6 +261,10 @@ impl Root {
     /// The entry with paths of this root that have no links; nothing if it is optional and there is nothing.
     fn resolve(&self, entry: &Entry, all: &[Entry]) -> Result<Option<Entry>, SpawnError> {
         let Some(asked) = self.inside(entry) else { return Ok(None) };
+        let is_access = matches!(entry.content, Content::Access(_) | Content::Inaccessible);
+        if is_access && entry.optional && lacks_device(&asked, all) {
+            return Ok(None);
+        }
         let mut entry = Entry { path: asked, in_root: true, ..entry.clone() };
         let found = match &mut entry.content {
             Content::Access(_) | Content::Inaccessible => self.existing(&entry.path, all),
