@@ -180,9 +180,7 @@ mod tests {
         let progress = Progress { out, columns: 80, begun, drawn: None };
         let has_told = || !screen.0.lock().expect("held for a moment").is_empty();
         let result = beside(progress, "Looking", || {
-            while !has_told() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            warren_testkit::wait_until("it is told of", has_told);
             7
         });
         let told = String::from_utf8(screen.0.lock().expect("one thread").clone()).expect("UTF-8");

@@ -316,15 +316,17 @@ mod tests {
             Seen::Ended(task, kind) if task == main => end = Some(kind),
             Seen::Left(..) | Seen::Ended(..) => {}
         };
-        let patience = Instant::now() + Duration::from_secs(60);
-        while followed.processes().contains(&main) && Instant::now() < patience {
-            let soon = Instant::now() + Duration::from_millis(50);
-            followed.follow(soon, &mut look).expect("it can be followed");
-        }
+        let soon = || Instant::now() + Duration::from_millis(50);
+        warren_testkit::wait_until("the first process ends", || {
+            followed.follow(soon(), &mut look).expect("it can be followed");
+            !followed.processes().contains(&main)
+        });
         // The one in the background is left.
         assert_eq!(followed.processes().len(), 1);
         followed.signal(libc::SIGKILL);
-        assert!(!followed.follow(patience, &mut look).expect("it can be followed"));
+        warren_testkit::wait_until("all are gone", || {
+            !followed.follow(soon(), &mut look).expect("it can be followed")
+        });
         assert_eq!(end, Some(ExitKind::Killed(libc::SIGTERM)));
         assert!(opened.contains(&"/proc/version".to_owned()), "{opened:?}");
         assert!(calls.contains(&(libc::SYS_kill as u64)), "{calls:?}");
