@@ -102,6 +102,8 @@ struct Agent {
     watch: Arc<AtomicU64>,
     /// The watch covers other hosts and claims.
     watches_copies: bool,
+    /// What [`Store::moves`] was when the watch began.
+    watch_moves: u64,
     /// The lease while this thread is at work, else 0: another thread keeps it then.
     lease_at_work: Arc<AtomicI64>,
 }
@@ -224,6 +226,7 @@ impl Agent {
             poke,
             watch: Arc::default(),
             watches_copies: false,
+            watch_moves: 0,
             lease_at_work: Arc::default(),
         };
         agent.leave_old_name();
@@ -251,6 +254,7 @@ impl Agent {
         }
         let number = self.watch.fetch_add(1, Ordering::Relaxed) + 1;
         self.watches_copies = self.has_copies;
+        self.watch_moves = self.store.moves();
         let (poke, current) = (self.poke.clone(), self.watch.clone());
         let store = Store::new(&self.settings.endpoints)?;
         let work = move || {
@@ -321,8 +325,10 @@ impl Agent {
             if Instant::now() >= next_sign {
                 let was_away = self.is_away;
                 self.sign_of_life();
-                if was_away && !self.is_away {
-                    // A connection that was cut in between may be silent for ever.
+                let has_moved = self.store.moves() != self.watch_moves;
+                if (was_away || has_moved) && !self.is_away {
+                    // A connection that was cut in between, or whose member hangs or has lost the others, may be silent
+                    // for ever.
                     self.watch()?;
                     is_poked = true;
                 }

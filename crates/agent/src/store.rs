@@ -120,6 +120,8 @@ pub enum Change {
 pub struct Store {
     endpoints: Vec<String>,
     at: Cell<usize>,
+    /// How often it went to another endpoint.
+    moves: Cell<u64>,
     agent: ureq::Agent,
     watcher: ureq::Agent,
     user: Option<(String, String)>,
@@ -227,6 +229,7 @@ impl Store {
         Ok(Store {
             endpoints: endpoints.urls.clone(),
             at: Cell::new(0),
+            moves: Cell::new(0),
             agent: agent(PATIENCE, Some(2 * PATIENCE)),
             watcher: agent(SILENCE_MAX, None),
             user,
@@ -241,7 +244,7 @@ impl Store {
             match self.ask_one(path, body) {
                 Err(Fault::Away(why)) => {
                     last = Fault::Away(why);
-                    self.at.set((self.at.get() + 1) % self.endpoints.len());
+                    self.try_another();
                 }
                 other => return other,
             }
@@ -525,8 +528,14 @@ impl Store {
         }
     }
 
+    /// How often it has gone to another endpoint, as one did not answer: a watch at that one may be silent for ever.
+    pub fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
     /// Goes to another endpoint, after one has failed in a watch.
     pub fn try_another(&self) {
+        self.moves.set(self.moves.get() + 1);
         self.at.set((self.at.get() + 1) % self.endpoints.len().max(1));
     }
 }

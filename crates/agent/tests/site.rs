@@ -411,6 +411,39 @@ fn nothing_happens_because_the_store_is_away() {
 }
 
 #[test]
+fn of_three_members_one_may_be_killed_and_another_hang_in_mid_rollout() {
+    if !has_etcd() {
+        return;
+    }
+    let (site, mut members) = Site::of_three_members("hosts-three", 3);
+    let _driver = site.driver();
+    let on_all = |release: u32| {
+        let wanted = format!("release {release} is on all hosts");
+        wait_until(&wanted, || site.run(&["status"]).starts_with(&wanted));
+    };
+    let revision = site.push(&[("a.conf", "one")]);
+    site.release(&revision, &["--wave", "1", "--wave", "1", "--wave", "1", "--soak", "1"]);
+    wait_until("a wave is over", || site.run(&["status"]).contains("healthy"));
+    // All are connected to the first.
+    members[0].kill();
+    on_all(1);
+    members[0].start();
+    // Whoever was at the first is at the second now: it hangs, and so do the watches there.
+    members[1].signal("STOP");
+    let revision = site.push(&[("a.conf", "two")]);
+    site.release(&revision, &["--wave", "1", "--wave", "2", "--soak", "1"]);
+    on_all(2);
+    // One whose lease of 5 s was over meanwhile was away, and catches up.
+    wait_until("all have it", || {
+        site.hosts.iter().all(|host| host.manager.running() == "a.service=two")
+    });
+    members[1].signal("CONT");
+    for host in &site.hosts {
+        assert_eq!(host.manager.reloads(), 2, "{}", host.name);
+    }
+}
+
+#[test]
 fn a_store_that_was_restored_is_told_and_not_followed() {
     let Some(mut site) = Site::ready("hosts-restored", 2) else { return };
     site.roll_out(&[("a.conf", "one")], &[]);

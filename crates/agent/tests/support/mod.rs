@@ -64,6 +64,46 @@ pub struct Site {
     pub hosts: Vec<Host>,
 }
 
+/// A member of a store of three.
+pub struct Member {
+    name: String,
+    directory: String,
+    url: String,
+    peer_url: String,
+    cluster: String,
+    pub etcd: Option<Process>,
+}
+
+impl Member {
+    fn new(scratch: &Scratch, n: usize) -> Member {
+        let name = format!("m{n}");
+        let directory = scratch.text_path(&name);
+        let [url, peer_url] = [(); 2].map(|()| format!("http://{}", free_address()));
+        Member { name, directory, url, peer_url, cluster: String::new(), etcd: None }
+    }
+
+    pub fn start(&mut self) {
+        let mut etcd = Command::new(etcd());
+        etcd.args(["--name", &self.name, "--data-dir", &self.directory])
+            .args(["--listen-client-urls", &self.url, "--advertise-client-urls", &self.url])
+            .args(["--listen-peer-urls", &self.peer_url])
+            .args(["--initial-advertise-peer-urls", &self.peer_url])
+            .args(["--initial-cluster", &self.cluster])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        self.etcd = Some(Process(etcd.spawn().expect("etcd starts")));
+    }
+
+    pub fn kill(&mut self) {
+        self.etcd.take().expect("it runs").kill();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        self.etcd.as_ref().expect("it runs").signal(signal);
+    }
+}
+
 pub struct Host {
     pub name: String,
     pub manager: Recorder,
@@ -98,7 +138,15 @@ impl Site {
         more_settings: String,
     ) -> Site {
         let url = format!("{scheme}://{}", free_address());
-        let mut site = Site {
+        let mut site = Site::over(scratch, url, etcd_words, more_settings);
+        site.start_etcd();
+        site.make_key();
+        site
+    }
+
+    /// A site over a store that somebody else starts.
+    fn over(scratch: Scratch, url: String, etcd_words: Vec<String>, more_settings: String) -> Site {
+        let site = Site {
             scratch,
             url,
             etcd: None,
@@ -108,11 +156,13 @@ impl Site {
             hosts: Vec::new(),
         };
         site.write_operator("");
-        site.start_etcd();
-        let key = site.scratch.text_path("key");
-        let line = site.run(&["keygen", &key]);
-        site.scratch.write("trusted-keys", &line);
         site
+    }
+
+    fn make_key(&self) {
+        let key = self.scratch.text_path("key");
+        let line = self.run(&["keygen", &key]);
+        self.scratch.write("trusted-keys", &line);
     }
 
     pub fn write_operator(&self, more: &str) {
@@ -131,6 +181,27 @@ impl Site {
             .stderr(Stdio::null());
         self.etcd = Some(Process(etcd.spawn().expect("etcd starts")));
         wait_until("the store answers", || self.try_run(&["list"]).status.success());
+    }
+
+    /// A site whose store has three members, which are returned.
+    pub fn of_three_members(name: &str, hosts: usize) -> (Site, Vec<Member>) {
+        let scratch = Scratch::new(name);
+        let mut members: Vec<Member> = (1..=3).map(|n| Member::new(&scratch, n)).collect();
+        let all: Vec<String> =
+            members.iter().map(|member| format!("{}={}", member.name, member.peer_url)).collect();
+        for member in &mut members {
+            member.cluster = all.join(",");
+            member.start();
+        }
+        let urls: Vec<&str> = members.iter().map(|member| member.url.as_str()).collect();
+        let mut site = Site::over(scratch, urls.join(" "), Vec::new(), String::new());
+        wait_until("the store answers", || site.try_run(&["list"]).status.success());
+        site.make_key();
+        for n in 1..=hosts {
+            site.add_host(&format!("h{n}"));
+        }
+        site.wait_listed(&format!(": {hosts} ok"));
+        (site, members)
     }
 
     pub fn stop_etcd(&mut self) {
