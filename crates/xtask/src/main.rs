@@ -14,6 +14,7 @@ mod messages;
 mod named_tests;
 mod not_run;
 mod order;
+mod pages;
 mod purity;
 mod sbom;
 mod test;
@@ -89,6 +90,7 @@ fn run(args: &[String]) -> Result<()> {
         ["deny", "--advisories"] => test::deny(true),
         ["sbom"] => sbom::run(),
         ["exposure"] => exposure::run(),
+        ["pages"] => pages::check(),
         ["order"] => order::check(),
         ["order", name] => order::show(name),
         ["docs"] => docs::write(),

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::command::{cargo, cargo_with};
-use crate::{docs, named_tests, not_run, order, purity};
+use crate::{docs, named_tests, not_run, order, pages, purity};
 
 /// Test threads: the suites start processes of their own, and machines with two cores must do.
 const TEST_THREADS: &str = "--test-threads=4";
@@ -14,6 +14,7 @@ pub fn quick() -> Result<()> {
     purity::check()?;
     order::check()?;
     named_tests::check()?;
+    pages::check()?;
     cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
