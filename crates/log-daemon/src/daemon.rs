@@ -30,6 +30,7 @@ mod link;
 mod message_file;
 mod mirror;
 mod mirrors;
+mod mounts;
 mod offered;
 mod options;
 mod pending;
@@ -70,6 +71,7 @@ use crate::daemon::datagrams::{Inlet, ReceiveBuffers};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
+use crate::daemon::mounts::Mounts;
 pub use crate::daemon::options::Options;
 use crate::daemon::pending::Pending;
 pub use crate::daemon::places::Places;
@@ -78,7 +80,7 @@ use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
 use crate::daemon::streams::Streams;
 use crate::daemon::tokens::{
-    TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_NATIVE, TOKEN_QUESTIONS,
+    TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_MOUNTS, TOKEN_NATIVE, TOKEN_QUESTIONS,
     TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
 };
 use crate::daemon::turnover::Turnover;
@@ -160,6 +162,7 @@ struct Daemon {
     orders: Vec<Order>,
     shortage: Shortage,
     turnover: Turnover,
+    mounts: Mounts,
     /// The manager kills a daemon whose loop does not turn.
     watchdog: Option<Watchdog>,
     stopping: bool,
@@ -301,6 +304,7 @@ impl Daemon {
             orders: Vec::new(),
             shortage: Shortage::default(),
             turnover: Turnover::default(),
+            mounts: Mounts::default(),
             watchdog: Watchdog::of_environment(now_us()),
             stopping: false,
         };
@@ -375,6 +379,7 @@ impl Daemon {
             TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
             TOKEN_STREAM => return self.accept_streams(),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
+            TOKEN_MOUNTS => self.core.hasten_trial(),
             TOKEN_LINK => return self.hear_manager(),
             TOKEN_KMSG => return self.read_kmsg(),
             TOKEN_AUDIT => return self.read_audit(),
@@ -517,6 +522,7 @@ impl Daemon {
             // What fails is said, and tried again by the clock.
             let _ = self.change_place(Order::FlushToVar);
         }
+        self.mounts.watch(&self.epoll, self.core.waits_for_disk());
     }
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.

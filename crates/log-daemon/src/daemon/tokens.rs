@@ -11,6 +11,7 @@ pub const TOKEN_LINK: u64 = 5;
 pub const TOKEN_CONTROL: u64 = 6;
 pub const TOKEN_KMSG: u64 = 7;
 pub const TOKEN_AUDIT: u64 = 8;
+pub const TOKEN_MOUNTS: u64 = 9;
 /// Streams have this and higher ones.
 pub const TOKEN_STREAMS: u64 = 16;
 /// Connections to the control socket have this and higher ones.

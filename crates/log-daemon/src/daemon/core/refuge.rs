@@ -69,8 +69,17 @@ impl Refuge {
     }
 
     fn mark(&self) -> Mark {
-        let tries = self.due_us.is_some() || self.trial.is_some();
-        Mark { tries, logs: self.logs.clone(), beneath: self.beneath.clone() }
+        Mark { tries: self.tries(), logs: self.logs.clone(), beneath: self.beneath.clone() }
+    }
+
+    /// Whether the disk is to be tried, or is being tried.
+    fn tries(&self) -> bool {
+        self.due_us.is_some() || self.trial.is_some()
+    }
+
+    fn hasten(&mut self, now: u64) {
+        self.wait_us = 0;
+        self.due_us = self.due_us.map(|due| due.min(now + WAIT_MIN_US));
     }
 
     fn wait(&mut self, now: u64) {
@@ -227,6 +236,16 @@ impl Core {
         self.keep_mark();
     }
 
+    /// Whether it is known that the disk is to be tried, so that it matters when it is mounted.
+    pub fn waits_for_disk(&self) -> bool {
+        self.refuge.tries()
+    }
+
+    /// Something was mounted, which may be the disk: it is tried soon, whatever was waited before.
+    pub fn hasten_trial(&mut self) {
+        self.refuge.hasten(now_us());
+    }
+
     /// It is time to try again.
     pub(super) fn is_due(&self) -> bool {
         self.refuge.due_us.is_some_and(|due| now_us() >= due)
@@ -293,4 +312,26 @@ fn has_room(places: &Places, disk: &Disk) -> bool {
         let has_files = stat.f_files == 0 || stat.f_ffree >= SPARE_FILES;
         has_files && stat.f_bfree.saturating_mul(stat.f_frsize) >= bytes + SPARE_BYTES
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_mounts_it_does_not_wait_for_the_next_turn_of_the_clock() {
+        let mut refuge = Refuge::default();
+        refuge.hasten(0);
+        assert!(!refuge.tries(), "nobody waits for a disk");
+        (0..10).for_each(|_| refuge.wait(0));
+        assert_eq!(refuge.due_us, Some(WAIT_MAX_US));
+        refuge.hasten(5);
+        // However much is mounted, it is tried once a second at most, and does not wait for the end of it.
+        refuge.hasten(7);
+        assert_eq!(refuge.due_us, Some(5 + WAIT_MIN_US));
+        refuge.wait(10);
+        assert_eq!(refuge.due_us, Some(10 + WAIT_MIN_US), "it begins anew");
+        refuge.wait(10);
+        assert_eq!(refuge.due_us, Some(10 + 2 * WAIT_MIN_US));
+    }
 }
