@@ -80,8 +80,8 @@ use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
 use crate::daemon::streams::Streams;
 use crate::daemon::tokens::{
-    TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_MOUNTS, TOKEN_NATIVE, TOKEN_QUESTIONS,
-    TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
+    TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_MOUNTS, TOKEN_NATIVE,
+    TOKEN_QUESTIONS, TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
 };
 use crate::daemon::turnover::Turnover;
 use crate::daemon::unit_files::UnitFiles;

@@ -69,6 +69,25 @@ pub fn slices_above(graph: &Graph, unit: UnitId) -> impl Iterator<Item = UnitId>
     std::iter::successors(above(&unit), above)
 }
 
+/// The slices above a unit.
+#[derive(Debug)]
+pub struct Above {
+    /// Their settings, innermost first.
+    pub slices: Vec<Compiled>,
+    /// What they say for the units in them.
+    pub said: FromSlices,
+}
+
+impl Above {
+    /// Those above `unit`; `compile` gives a slice's settings.
+    pub fn of(graph: &Graph, unit: UnitId, compile: &dyn Fn(UnitId) -> Compiled) -> Above {
+        let slices: Vec<Compiled> = slices_above(graph, unit).map(compile).collect();
+        let configs = slices.iter().rev().filter_map(cgroup_config);
+        let said = configs.fold(FromSlices::default(), |found, config| found.within(config));
+        Above { slices, said }
+    }
+}
+
 /// Units in a slice and in those below it.
 pub fn members(graph: &Graph, slice: UnitId) -> Vec<UnitId> {
     let mut all: Vec<UnitId> = graph.related(slice, Relation::SliceOf).collect();

@@ -1,5 +1,6 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::base::say::say;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{Phase, cgroup_config};
 use crate::cgroup::programs::{self, Allowed};
-use crate::cgroup::slices::{FromSlices, members, slices_above};
+use crate::cgroup::slices::{Above, FromSlices, members, slices_above};
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
 use crate::process::pid_file::PidFileSearch;
@@ -228,8 +229,8 @@ impl Daemon {
         before: Option<&Compiled>,
         settings: &Compiled,
     ) -> Done {
-        let before = before.map(|before| self.allowed(unit, before, None));
-        let allowed = self.allowed(unit, settings, None);
+        let before = before.map(|before| self.allowed(unit, before));
+        let allowed = self.allowed(unit, settings);
         let missing = self.cgroup.groups.allow(path, before.as_ref(), &allowed);
         let refuses = self.core.settings().defaults.refuses_missing_protection;
         if let Some(first) = missing.first().filter(|_| refuses) {
@@ -241,14 +242,8 @@ impl Daemon {
         Done::Ok
     }
 
-    /// What a unit's group may use; the slices above it are asked only if it says something of packets. One of them
-    /// may be asked for other settings of it.
-    fn allowed(
-        &self,
-        unit: UnitId,
-        settings: &Compiled,
-        other: Option<(UnitId, &Compiled)>,
-    ) -> Allowed {
+    /// What a unit's group may use; the slices above it are asked only if it says something of packets.
+    fn allowed(&self, unit: UnitId, settings: &Compiled) -> Allowed {
         let says = cgroup_config(settings).is_some_and(|c| {
             let says = !c.ip_address_allow.is_empty() || !c.ip_address_deny.is_empty();
             says || c.network_interfaces.is_some() || c.ip_accounting
@@ -256,10 +251,7 @@ impl Daemon {
         let mut slices = Vec::new();
         if says {
             let graph = self.core.graph();
-            let compile = |slice| match other {
-                Some((of, other)) if of == slice => other.clone(),
-                _ => self.core.settings().compile_running(graph.definition(slice)),
-            };
+            let compile = |slice| self.core.settings().compile_running(graph.definition(slice));
             slices.extend(slices_above(graph, unit).map(compile));
         }
         Allowed::of(settings, &slices)
@@ -295,33 +287,25 @@ impl Daemon {
         if said(before) == said(settings) {
             return;
         }
-        let graph = self.core.graph().clone();
-        for unit in members(&graph, slice) {
+        let graph = self.core.graph();
+        let now = |unit| self.core.settings().compile_running(graph.definition(unit));
+        let then = |unit| if unit == slice { before.clone() } else { now(unit) };
+        // Units of one slice have the same slices above them.
+        let mut known = BTreeMap::new();
+        for unit in members(graph, slice) {
             let Some(path) = self.cgroup.groups.path(unit).map(str::to_owned) else { continue };
-            let own = self.core.settings().compile_running(graph.definition(unit));
-            let (old, new) = (self.with_slice(unit, slice, before), self.limits_of_slices(unit));
-            let (old, new) = (old.completed(&own), new.completed(&own));
-            let (old, new) = (old.as_ref().unwrap_or(&own), new.as_ref().unwrap_or(&own));
+            let above = known.entry(slices_above(graph, unit).next());
+            let above = above
+                .or_insert_with(|| [Above::of(graph, unit, &then), Above::of(graph, unit, &now)]);
+            let own = now(unit);
+            let completed = above.each_ref().map(|above| above.said.completed(&own));
+            let [old, new] = completed.each_ref().map(|c| c.as_ref().unwrap_or(&own));
             let not_applied = self.cgroup.groups.limit(&path, Some(old), new);
             self.warn_of_limits(unit, not_applied);
-            let allowed =
-                [Some((slice, before)), None].map(|other| self.allowed(unit, &own, other));
-            let missing = self.cgroup.groups.allow(&path, Some(&allowed[0]), &allowed[1]);
+            let [old, new] = above.each_ref().map(|above| Allowed::of(&own, &above.slices));
+            let missing = self.cgroup.groups.allow(&path, Some(&old), &new);
             self.warn_of_limits(unit, missing);
         }
-    }
-
-    /// What the slices above a unit say for it where one of them has these settings.
-    fn with_slice(&self, unit: UnitId, slice: UnitId, settings: &Compiled) -> FromSlices {
-        let graph = self.core.graph();
-        let mut slices: Vec<UnitId> = slices_above(graph, unit).collect();
-        slices.reverse();
-        slices.into_iter().fold(FromSlices::default(), |found, at| {
-            let compiled =
-                (at != slice).then(|| self.core.settings().compile_running(graph.definition(at)));
-            let config = cgroup_config(compiled.as_ref().unwrap_or(settings));
-            config.map_or_else(|| found.clone(), |config| found.within(config))
-        })
     }
 
     /// Has limits hold that are those of the system's start and shutdown, or of the time between.
