@@ -19,11 +19,6 @@ mod purity;
 mod sbom;
 mod test;
 mod vm;
-mod vm_devices;
-mod vm_disks;
-mod vm_ending;
-mod vm_md;
-mod vm_records;
 
 use anyhow::{Context, Result, ensure};
 use command::cargo;
@@ -58,6 +53,8 @@ Usage: cargo xtask COMMAND
   vm md             arrays of every kind, as mdadm makes them, and volume groups on them
   vm ending         soft reboots, and a stack of storage on a slow disk taken apart
   vm records        two boots of one disk: the second draws the shutdown of the first
+  vm tests [--seconds N] PACKAGE[/TEST[/NAME]]...
+                    tests of this checkout on Debian's kernel with all controllers; TEST is a file of tests/, or `lib`
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
@@ -120,12 +117,16 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
         ["vm"] => vm::run(),
-        ["vm", "devices"] => vm_devices::run(),
-        ["vm", "records"] => vm_records::run(),
-        ["vm", "ending"] => vm_ending::run(),
-        ["vm", "md"] => vm_md::run(),
+        ["vm", "devices"] => vm::devices::run(),
+        ["vm", "records"] => vm::records::run(),
+        ["vm", "ending"] => vm::ending::run(),
+        ["vm", "tests", "--seconds", seconds, ref what @ ..] => {
+            vm::guest_tests::run(what, seconds.parse().context("seconds")?)
+        }
+        ["vm", "tests", ref what @ ..] => vm::guest_tests::run(what, vm::guest_tests::SECONDS),
+        ["vm", "md"] => vm::md::run(),
         ["vm", "devices", "--disks", count, ref ways @ ..] => {
-            vm_disks::run(count.parse().context("disks")?, ways)
+            vm::disks::run(count.parse().context("disks")?, ways)
         }
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {

@@ -17,8 +17,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::command::root;
+use crate::vm::devices::{MODULES, PROGRAMS, TARGETS, add_daemon, add_program, add_udev, unit};
 use crate::vm::{self, Kernel, quietly};
-use crate::vm_devices::{MODULES, PROGRAMS, TARGETS, add_daemon, add_program, add_udev, unit};
 
 /// A boot that takes longer is given up; what it said until then is shown. A thousand disks take
 /// udev more than half an hour without hardware help.

@@ -15,8 +15,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::root;
+use crate::vm::devices::add_program;
 use crate::vm::{self, Kernel};
-use crate::vm_devices::add_program;
 
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "loop", "raid1", "dm-mod"];
 

@@ -6,6 +6,13 @@
 //! Needs a release build (`make build`) and Debian's qemu-system-x86, linux-image-cloud-amd64,
 //! busybox-static, cpio and e2fsprogs; without them it says what is missing and ends with an error.
 
+pub mod devices;
+pub mod disks;
+pub mod ending;
+pub mod guest_tests;
+pub mod md;
+pub mod records;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -250,12 +257,18 @@ pub(crate) fn make_base(tree: &Path) -> Result<()> {
         add_own(&programs.join(name), &tree.join("usr/lib/warren").join(name))?;
     }
     add_own(&programs.join("warren"), &tree.join("bin/warren"))?;
+    add_busybox(tree, &COMMANDS)
+}
+
+/// Busybox, by these names.
+fn add_busybox(tree: &Path, commands: &[&str]) -> Result<()> {
     let busybox = fs::read(BUSYBOX).context("apt-get install busybox-static")?;
     // One that wants libraries would not start in there, and the guest would wait for ever.
     let wants_libraries = busybox.windows(LOADER.len()).any(|bytes| bytes == LOADER);
     ensure!(!wants_libraries, "{BUSYBOX} is not static: apt-get install busybox-static");
+    fs::create_dir_all(tree.join("bin"))?;
     fs::copy(BUSYBOX, tree.join("bin/busybox"))?;
-    for command in COMMANDS {
+    for command in commands {
         symlink("busybox", tree.join("bin").join(command))?;
     }
     Ok(())

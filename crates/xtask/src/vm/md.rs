@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::bench;
 use crate::command::root;
+use crate::vm::devices::{PROGRAMS, TARGETS, add_program, unit};
 use crate::vm::{self, Kernel};
-use crate::vm_devices::{PROGRAMS, TARGETS, add_program, unit};
 
 /// Some 50 arrays are made, at some seconds each.
 const SECONDS_MAX: u32 = 1200;
