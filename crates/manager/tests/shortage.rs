@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+use lab::bound::Bound;
 use lab::{Machine, PATIENCE, ask, until};
 use serde_json::{Value, json};
 
@@ -451,40 +452,16 @@ fn a_full_run_directory_fails_what_needs_it_and_nothing_else() {
     }
 }
 
-/// A group that bounds processes, for a test; nothing where there can be none.
-struct Bound(std::path::PathBuf);
-
-impl Bound {
-    fn new(name: &str) -> Option<Bound> {
-        let tops = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].into_iter();
-        tops.map(|top| std::path::Path::new(top).join(name)).find_map(|path| {
-            std::fs::create_dir(&path).ok()?;
-            let bound = Bound(path);
-            bound.0.join("pids.max").exists().then_some(bound)
-        })
-    }
-
-    fn write(&self, file: &str, value: &str) {
-        std::fs::write(self.0.join(file), value).expect("the kernel takes it");
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn without_threads_a_reload_of_many_files_ends_nobody() {
-    let Some(bound) = Bound::new(&format!("warren-short-threads-{}", std::process::id())) else {
+    let Some(bound) = Bound::of_processes("short-threads") else {
         return lab::not_run("without_threads...", "a cgroup with the pids controller");
     };
     let Some(m) = Machine::start("short-threads", &[("a.service", STAYS)]) else { return };
     let client = control(&m);
     let manager = settled_manager(&m);
-    bound.write("cgroup.procs", &manager.to_string());
-    bound.write("pids.max", "1");
+    bound.take(manager);
+    bound.limit("1");
     for number in 0..3000 {
         m.write(&format!("many{number}.service"), STAYS);
     }
@@ -504,7 +481,7 @@ fn without_threads_a_reload_of_many_files_ends_nobody() {
     let other = m.connect().expect("it listens");
     let refused = ask(&other, "Totals", &json!({})).expect("it is answered").to_string();
     assert!(refused.contains("no thread for it"), "{refused}");
-    bound.write("pids.max", "max");
+    bound.limit("max");
     let all = said(&client, "ReloadConfiguration", &json!({}));
     assert!(all["error"].is_null(), "{all}");
     m.expect_job("start", "many2999.service", "done");

@@ -5,6 +5,7 @@
 //! behind is removed by the next one.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bound;
 pub mod held;
 pub mod lateness;
 pub mod recordings;

@@ -137,9 +137,10 @@ fn program(line: &str, package: &str, only: &[String]) -> Option<Program> {
 /// What the machine runs.
 fn script(programs: &[Program]) -> String {
     let mut out = "export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root\n\
-                   export RUST_BACKTRACE=1 WARREN_NOT_RUN=/run/not-run\n\
+                   export RUST_BACKTRACE=1 WARREN_NOT_RUN=/run/not-run WARREN_OWN_KERNEL=1\n\
                    exec >/dev/console 2>&1 </dev/null\n\
                    echo 1 >/proc/sys/kernel/printk; ip link set lo up\n\
+                   for c in cpu cpuset io memory pids; do echo +$c >/sys/fs/cgroup/cgroup.subtree_control; done\n\
                    echo VM kernel $(uname -r), controllers $(cat /sys/fs/cgroup/cgroup.controllers)\n"
         .to_owned();
     for program in programs {

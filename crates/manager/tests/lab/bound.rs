@@ -1,0 +1,59 @@
+//! Groups that bound processes or memory, beside those that the machine makes.
+
+use std::path::{Path, PathBuf};
+
+/// One for a test; removed when it is dropped, if nobody is in it.
+pub struct Bound {
+    directory: PathBuf,
+    limit: &'static str,
+}
+
+impl Bound {
+    /// For processes and threads; nothing where there can be none.
+    pub fn of_processes(test: &str) -> Option<Bound> {
+        Bound::new(test, &[("pids", "pids.max"), ("", "pids.max")])
+    }
+
+    /// For memory.
+    pub fn of_memory(test: &str) -> Option<Bound> {
+        Bound::new(test, &[("memory", "memory.limit_in_bytes"), ("", "memory.max")])
+    }
+
+    /// Below the first of these hierarchies that has such a limit.
+    fn new(test: &str, hierarchies: &[(&str, &'static str)]) -> Option<Bound> {
+        let name = format!("warren-{test}-{}", std::process::id());
+        hierarchies.iter().find_map(|&(hierarchy, limit)| {
+            let directory = Path::new("/sys/fs/cgroup").join(hierarchy).join(&name);
+            std::fs::create_dir(&directory).ok()?;
+            let bound = Bound { directory, limit };
+            bound.directory.join(limit).exists().then_some(bound)
+        })
+    }
+
+    /// Takes a process in; what it begets is in it too.
+    pub fn take(&self, pid: i32) {
+        self.write("cgroup.procs", &pid.to_string());
+    }
+
+    /// A number, or `max`.
+    pub fn limit(&self, value: &str) {
+        let value = if self.limit.ends_with("_in_bytes") && value == "max" { "-1" } else { value };
+        self.write(self.limit, value);
+    }
+
+    /// A number that the kernel counts.
+    pub fn count(&self, file: &str) -> u64 {
+        let text = std::fs::read_to_string(self.directory.join(file)).unwrap_or_default();
+        text.trim().parse().expect("a number")
+    }
+
+    fn write(&self, file: &str, value: &str) {
+        std::fs::write(self.directory.join(file), value).expect("the kernel takes it");
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
