@@ -393,7 +393,7 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
         line.starts_with("web@1.service inactive, dead") || line == "web@1.service gone"
     };
     says("a unit that is down", &is_down);
-    warren_sys::process::kill(lines.id() as i32, SIGINT).expect("it is there");
+    warren_sys::process::kill(lines.id() as i32, SIGTERM).expect("it is there");
     lines.wait().expect("it ends");
     reader.join().expect("it ends");
     assert!(!said.lock().expect("no thread panicked").concat().contains(char::is_control));

@@ -24,8 +24,20 @@ pub fn service(set: u32) -> String {
     format!("test-nginx-{set}.service")
 }
 
+/// How large a layout is.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Sets of units.
+    pub sets: u32,
+    /// Of these so many, from the first on, have a socket that listens and an automount that waits once the target is up.
+    pub wanted: u32,
+    /// With a slice for each set.
+    pub slices: bool,
+}
+
 /// Writes all files; returns how many units they make.
-pub fn write(directory: &Path, sets: u32, slices: bool, echo: &Path) -> io::Result<u32> {
+pub fn write(directory: &Path, extent: Extent, echo: &Path) -> io::Result<u32> {
+    let Extent { sets, wanted, slices } = extent;
     let wants = directory.join(format!("{TARGET}.wants"));
     fs::create_dir_all(&wants)?;
     fs::write(directory.join(TARGET), "[Unit]\nDescription=All sockets and automounts\n")?;
@@ -36,7 +48,8 @@ pub fn write(directory: &Path, sets: u32, slices: bool, echo: &Path) -> io::Resu
     for set in 1..=sets {
         for (name, text) in files(set, slices, echo) {
             fs::write(directory.join(&name), text)?;
-            if name.ends_with(".socket") || name.ends_with(".automount") {
+            let is_door = name.ends_with(".socket") || name.ends_with(".automount");
+            if is_door && set <= wanted {
                 symlink(format!("../{name}"), wants.join(&name))?;
             }
         }

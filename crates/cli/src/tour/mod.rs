@@ -44,8 +44,10 @@ pub fn run(args: &TourArgs) -> Result<i32> {
     }
     let units = scratch.0.join("units");
     let echo = beside("warren-echo")?;
-    let count = layout::write(&units, args.sets, args.slices, &echo)
-        .with_context(|| format!("{}", units.display()))?;
+    let (sets, slices) = (args.sets, args.slices);
+    let extent = layout::Extent { sets, wanted: sets, slices };
+    let count =
+        layout::write(&units, extent, &echo).with_context(|| format!("{}", units.display()))?;
     println!("Warrener: {count} unit files, {} sets, in a manager of their own.\n", args.sets);
     let interactive = is_interactive(args.once);
     let over = Over { flag: "--units", directory: &units, target: layout::TARGET, sets: args.sets };

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warren_cli::tour::layout;
+use warren_cli::tour::layout::{self, Extent};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
@@ -91,7 +91,8 @@ impl Case {
 
     fn write(&self, directory: &Path, echo: &Path) -> Result<()> {
         let _ = fs::remove_dir_all(directory);
-        layout::write(directory, self.sets, false, echo)?;
+        let (sets, wanted) = (self.sets, self.sets);
+        layout::write(directory, Extent { sets, wanted, slices: false }, echo)?;
         let running = (1..=self.running).map(layout::service);
         let names: Vec<String> =
             self.services.iter().map(|s| s.name.clone()).chain(running).collect();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use warren_cli::tour::layout;
+use warren_cli::tour::layout::{self, Extent};
 use warren_cli::tour::nested::{Nested, Over};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_wire::control::{Leave, LeaveHow};
@@ -99,7 +99,8 @@ impl Subject {
             Place::Nested => programs.join("warren-echo"),
             Place::Lab(..) => lab::copy_programs(LAB_NAME, programs)?.join("warren-echo"),
         };
-        layout::write(&units, size.sets, size.slices, &echo)?;
+        let Size { sets, slices } = size;
+        layout::write(&units, Extent { sets, wanted: size.wanted(), slices }, &echo)?;
         let began = Instant::now();
         let runs = match place {
             Place::Nested => {
