@@ -23,18 +23,15 @@ while True:
 
 /// A machine all of whose processes are bounded, with a service that takes what there are.
 fn with_bomb(name: &str) -> Option<(Machine, Bound)> {
-    let Some(bound) = Bound::of_processes(name) else {
-        lab::not_run(name, "a cgroup with the pids controller");
-        return None;
-    };
     let bomb = "[Service]\nExecStart=python3 @D/out/bomb.py\nTasksMax=infinity\nTimeoutStopSec=2";
     let units = [("bomb.service", bomb), ("a.service", STAYS), ("b.service", STAYS)];
     let m = Machine::start(name, &units)?;
     std::fs::write(m.out("bomb.py"), BOMB).expect("written");
     m.expect_job("start", "a.service", "done");
-    let helpers = m.all_helpers();
-    [m.init_pid, m.manager_pid().expect("it runs")].into_iter().for_each(|pid| bound.take(pid));
-    helpers.into_iter().for_each(|pid| bound.take(pid));
+    let Some(bound) = Bound::of_machine(name, &m) else {
+        lab::not_run(name, "a cgroup with the pids controller");
+        return None;
+    };
     let most = bound.count("pids.current") + 100;
     bound.limit(&most.to_string());
     m.expect_job("start", "bomb.service", "done");

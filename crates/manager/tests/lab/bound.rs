@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Machine;
+
 /// One for a test; removed when it is dropped, if nobody is in it.
 pub struct Bound {
     directory: PathBuf,
@@ -12,6 +14,19 @@ impl Bound {
     /// For processes and threads; nothing where there can be none.
     pub fn of_processes(test: &str) -> Option<Bound> {
         Bound::new(test, &[("pids", "pids.max"), ("", "pids.max")])
+    }
+
+    /// For all processes of a machine: its own group where that counts processes, else one of the old hierarchy, which its
+    /// processes are taken into as they are.
+    pub fn of_machine(test: &str, m: &Machine) -> Option<Bound> {
+        let own = m.cgroup_directory();
+        if own.join("pids.max").exists() {
+            return Some(Bound { directory: own, limit: "pids.max" });
+        }
+        let bound = Bound::of_processes(test)?;
+        bound.take(m.init_pid);
+        m.all_helpers().into_iter().chain(m.manager_pid()).for_each(|pid| bound.take(pid));
+        Some(bound)
     }
 
     /// For memory.
