@@ -103,7 +103,7 @@ wait_for "is on all hosts" status
 show status
 show list
 
-title "A bad revision: the program is not there"
+title "A bad revision: the program ends at once and says that it failed"
 sed 's|ExecStart = "/bin/sleep infinity"|ExecStart = "/bin/false"|' "$here/rules/shop.conf" >"$site/rules/shop.conf"
 show push "$site/rules" -m "a faster shop"
 bad=$("$programs/warren-hosts" --config "$site/hosts.conf" --json log | sed 's/.*"revision":"\([0-9a-f]\{8\}\).*/\1/' | head -n 1)

@@ -200,6 +200,55 @@ fn a_host_that_does_not_take_up_its_work_again_says_so() {
     });
 }
 
+/// Each would have reached all hosts, or taken them to what was bad.
+#[test]
+fn mistakes_of_an_operator_are_refused() {
+    if !has_etcd() {
+        return;
+    }
+    let site = Site::new("hosts-mistakes", 2, &[]);
+    site.wait_listed("2 hosts");
+    let key = site.scratch.text_path("key");
+    let rules = site.scratch.path("faulty");
+    std::fs::create_dir(&rules).expect("a directory");
+    std::fs::write(rules.join("a.conf"), "object Container {{\n").expect("written");
+    let why = site.fails(&["push", &site.scratch.text_path("faulty")]);
+    assert!(why.contains("the rules have faults: a.conf:2:"), "{why}");
+    let good = site.push(&[("a.conf", "one")]);
+    let release = |revision: &str, wave: &str| {
+        site.fails(&["release", revision, "--key", &key, "--wave", wave])
+    };
+    let why = release(&good, "name=h7");
+    assert!(why.contains("wave name=h7: no host has it; name is h1, h2"), "{why}");
+    let why = release(&good, "each rack");
+    assert!(why.contains("no host has the label rack"), "{why}");
+    site.release(&good, &[]);
+    site.drive_to_the_end();
+    let better = site.push(&[("a.conf", "two")]);
+    site.release(&better, &[]);
+    site.drive_to_the_end();
+    let rollback = || site.run(&["rollback", "--key", &key, "--soak", "0"]);
+    let said = rollback();
+    assert!(said.contains(&good[..12]), "{said}");
+    site.drive_to_the_end();
+    // Not forward again to what was gone back from.
+    let why = site.fails(&["rollback", "--key", &key]);
+    assert!(why.contains("was gone back from"), "{why}");
+    // A plan is about what each host has, and one that was stopped is not gone back from by another release.
+    let third = site.push(&[("a.conf", "three")]);
+    site.release(&third, &["--wave", "name=h1", "--soak", "600"]);
+    let driver = site.driver();
+    site.wait_listed(&third[..12]);
+    drop(driver);
+    site.run(&["stop"]);
+    let why = site.fails(&["rollback", "--key", &key]);
+    assert!(why.contains("warren-hosts back") || why.contains("warren hosts back"), "{why}");
+    let first = site.run(&["plan", &third, "--json"]);
+    let groups = first.lines().filter(|line| line.contains("\"hosts\"")).count();
+    assert_eq!(groups, 2, "one for each revision: {first}");
+    assert_eq!(site.run(&["diff", &good, &good]), "");
+}
+
 #[test]
 fn what_looks_like_a_secret_is_not_pushed() {
     if !has_etcd() {
@@ -208,7 +257,11 @@ fn what_looks_like_a_secret_is_not_pushed() {
     let site = Site::new("hosts-secret", 0, &[]);
     let rules = site.scratch.path("rules");
     std::fs::create_dir(&rules).expect("a directory");
-    std::fs::write(rules.join("a.conf"), "x = 1\nvars.password = \"hunter22\"\n").expect("written");
+    std::fs::write(
+        rules.join("a.conf"),
+        "globals.x = 1\nglobals.y = { password = \"hunter22\" }\n",
+    )
+    .expect("written");
     let rules = site.scratch.text_path("rules");
     let why = site.fails(&["push", &rules]);
     assert!(why.contains("a.conf:2: 'password' has a value here"), "{why}");
@@ -492,7 +545,7 @@ fn a_full_store_and_one_that_was_compacted_are_lived_with() {
     let agent = site.hosts[0].agent.as_ref().expect("an agent");
     agent.signal("STOP");
     // Values that differ, so that nothing is stored once.
-    let large = |n: usize| format!("{n} ").repeat(100_000);
+    let large = |n: usize| format!("// {}", format!("{n} ").repeat(100_000));
     let full = (0..20).find_map(|n| {
         let text = large(n + 100);
         let rules = site.scratch.path("rules/a.conf");

@@ -128,8 +128,16 @@ impl Named {
         }
         let mut out = format!("globals.machine = {{\n{}}}\n", members.concat());
         if self.everything {
-            out +=
-                &format!("object Machine {} {{\n  vars = globals.machine\n}}\n", text(&facts.name));
+            // In rules for machines `machine` is the object: it says the same as the variable elsewhere.
+            let same: String = FIELDS
+                .iter()
+                .filter(|field| **field != "name")
+                .map(|field| format!("  {field} = globals.machine.{field}\n"))
+                .collect();
+            out += &format!(
+                "object Machine {} {{\n{same}  vars = globals.machine\n}}\n",
+                text(&facts.name)
+            );
         }
         out
     }
@@ -154,6 +162,7 @@ mod tests {
     use warren_fleet::outside::Nothing;
     use warren_fleet::session::Session;
     use warren_fleet::source::Source;
+    use warren_unit::UnitType;
 
     fn facts() -> Facts {
         let label = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -175,6 +184,24 @@ mod tests {
         let text = Named::of([rules.as_bytes()]).prelude(&facts(), &copies);
         let members: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(members[1..members.len() - 1].join("; "), prelude);
+    }
+
+    /// In a rule for machines the variable is the object, which says the same.
+    #[test]
+    fn a_rule_for_machines_sees_the_labels() {
+        let rules = "apply Service \"agent\" to Machine {\n  ExecStart = \"/bin/x \" + machine.labels.role + \" \" + \
+                     machine.cpus + \" \" + machine.name\n  assign where machine.labels.rack == \"r\\\"7\\\\\"\n}\n";
+        let prelude = Named::of([rules.as_bytes()]).prelude(&facts(), &Copies::new());
+        let (before, root) = (
+            Source::new("machine.conf", prelude.as_bytes()),
+            Source::new("a.conf", rules.as_bytes()),
+        );
+        let options = Options { before: Some(&before), ..Options::default() };
+        let loaded = Session::load(root, Box::new(Nothing::default()), &options, "/run/x");
+        let session = loaded.session.unwrap_or_else(|| panic!("{:?}", loaded.messages));
+        let made: Vec<String> =
+            session.products().values().map(|made| made.text(UnitType::Service)).collect();
+        assert!(made.len() == 1 && made[0].contains("ExecStart=/bin/x web 8 web-1"), "{made:?}");
     }
 
     #[test]

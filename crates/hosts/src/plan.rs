@@ -147,6 +147,14 @@ pub struct Planned {
 }
 
 impl Plan {
+    /// With what changes on other hosts.
+    pub fn extend(&mut self, other: Plan) {
+        self.groups.extend(other.groups);
+        self.groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
+        self.evaluations += other.evaluations;
+        self.services.extend(other.services);
+    }
+
     /// The first fault of rules, with a host that has it.
     pub fn fault(&self) -> Option<(&HostId, &str)> {
         self.groups

@@ -98,6 +98,30 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// The revision to go back to from what all hosts have: the one before it that nobody has gone back from. None if that
+/// is not known.
+pub fn way_back(current: &Release, releases: &BTreeMap<u64, Release>) -> Option<Digest> {
+    let mut newest_first = vec![current.revision];
+    let mut at = current;
+    while let Some(previous) = at.previous {
+        newest_first.push(previous);
+        let mut older = releases.range(..at.number).rev().map(|(_, release)| release);
+        match older.find(|release| release.revision == previous) {
+            Some(release) => at = release,
+            None => break,
+        }
+    }
+    let mut kept: Vec<Digest> = Vec::new();
+    for revision in newest_first.into_iter().rev() {
+        match kept.iter().position(|known| *known == revision) {
+            // Somebody went back to it: what came after it was bad.
+            Some(known) => kept.truncate(known + 1),
+            None => kept.push(revision),
+        }
+    }
+    kept.iter().rev().nth(1).copied()
+}
+
 impl Release {
     /// A release of this version's format.
     pub fn new(
@@ -203,6 +227,34 @@ pub fn read_keys(text: &str) -> Result<Keyring, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each release as the name of its revision and of the one before it; what is gone back to from the last one.
+    #[track_caller]
+    fn check_way_back(releases: &[(&str, &str)], expected: &str) {
+        let digest = |name: &str| (!name.is_empty()).then(|| Digest::of(name.as_bytes()));
+        let release = |(number, (revision, previous)): (usize, &(&str, &str))| {
+            let revisions = (digest(revision).expect("a name"), digest(previous));
+            let number = number as u64 + 1;
+            (number, Release::new(number, revisions, ("a", "m"), 0, Policy::default()))
+        };
+        let all: BTreeMap<u64, Release> = releases.iter().enumerate().map(release).collect();
+        let current = all.values().next_back().expect("there is one");
+        assert_eq!(way_back(current, &all), digest(expected), "{releases:?}");
+    }
+
+    #[test]
+    fn nobody_goes_back_to_what_was_gone_back_from() {
+        check_way_back(&[("a", "")], "");
+        check_way_back(&[("a", ""), ("b", "a")], "a");
+        check_way_back(&[("a", ""), ("bad", "a"), ("a", "bad")], "");
+        check_way_back(&[("a", ""), ("b", "a"), ("bad", "b"), ("b", "bad")], "a");
+        check_way_back(&[("a", ""), ("bad", "a"), ("a", "bad"), ("c", "a")], "a");
+        // One that went back by itself is before nothing.
+        check_way_back(&[("a", ""), ("bad", "a"), ("c", "a")], "a");
+        // What was before is not in the store any more.
+        check_way_back(&[("b", "a")], "a");
+        check_way_back(&[("b", "bad"), ("c", "b")], "b");
+    }
 
     /// A signature that everybody can make: the digest of key and message.
     fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {

@@ -197,6 +197,11 @@ impl Rollout {
         }
     }
 
+    /// Whether it was stopped so that some hosts have the release and others have not.
+    pub fn is_half_way(&self) -> bool {
+        self.phase == Phase::Stopped && (!self.is_back || self.wave < self.waves.len())
+    }
+
     /// Whether it is over, so that another one may begin.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Stopped)

@@ -15,6 +15,9 @@ use crate::names::{HostId, is_name};
 /// Steps of a policy.
 pub const STEPS_MAX: usize = 64;
 
+/// Values of a label that are named of many.
+const VALUES_NAMED: usize = 10;
+
 /// One step of a policy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -96,6 +99,33 @@ impl fmt::Display for Step {
     }
 }
 
+/// Why a step is a mistake: it names a label, or a value of one, that no host has. Its hosts would come with the rest,
+/// all at once.
+///
+/// # Errors
+/// In words, with the values that there are.
+pub fn check_labels(
+    hosts: &BTreeMap<HostId, BTreeMap<String, String>>,
+    steps: &[Step],
+) -> Result<(), String> {
+    for step in steps {
+        let (Step::Label(name, _) | Step::Each(name)) = step else { continue };
+        let values: BTreeSet<&str> =
+            hosts.values().filter_map(|labels| Some(&**labels.get(name)?)).collect();
+        match step {
+            _ if values.is_empty() => {
+                return Err(format!("wave {step}: no host has the label {name}"));
+            }
+            Step::Label(_, value) if !values.contains(&**value) => {
+                let some: Vec<&str> = values.into_iter().take(VALUES_NAMED).collect();
+                return Err(format!("wave {step}: no host has it; {name} is {}", some.join(", ")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Cuts hosts into waves; each host is in one, and none is empty.
 pub fn waves(
     hosts: &BTreeMap<HostId, BTreeMap<String, String>>,
@@ -173,6 +203,20 @@ mod tests {
         check("role=none, 100%, 5", &[20]);
         check("1%, 1000", &[1, 19]);
         assert!(waves(&BTreeMap::new(), &[Step::Rest]).is_empty());
+    }
+
+    #[test]
+    fn a_wave_of_no_host_is_a_mistake() {
+        let check = |steps: &[&str]| {
+            let steps: Vec<Step> = steps.iter().map(|s| s.parse().expect("a step")).collect();
+            check_labels(&hosts(20), &steps)
+        };
+        assert_eq!(check(&["1", "role=canary", "each rack", "10%", "rest"]), Ok(()));
+        let canary = "wave role=canari: no host has it; role is canary, web";
+        assert_eq!(check(&["role=canari"]), Err(canary.to_owned()));
+        let label = "wave each none: no host has the label none";
+        assert_eq!(check(&["role=web", "each none"]), Err(label.to_owned()));
+        assert!(check(&["none=x"]).is_err());
     }
 
     #[test]

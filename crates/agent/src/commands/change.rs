@@ -11,14 +11,15 @@ use warren_hosts::host::Host;
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
 use warren_hosts::policy::{EACH_APP, Policy};
-use warren_hosts::release::Release;
+use warren_hosts::release::{Release, way_back};
 use warren_hosts::revision::{Files, Manifest, cut};
 use warren_hosts::rollout::{AppLimit, Rollout};
 use warren_hosts::secrets;
-use warren_hosts::waves::waves;
+use warren_hosts::waves::{check_labels, waves};
 use warren_sys::tell;
 
-use super::text::print;
+use super::plans::Before;
+use super::text::{clean, print};
 use super::{RolloutArgs, author, find_revision};
 use crate::rules::read_directory;
 use crate::signing::SigningKey;
@@ -60,6 +61,7 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str, allow_secrets: bool) 
              LoadCredential=. If it is no secret: --allow-secrets"
         );
     }
+    check_rules(site, &files)?;
     let author = author();
     let parent = site.revisions()?.first().map(|(name, _)| *name);
     let cut = cut(&files, parent, &author, message, now() / 1_000_000)?;
@@ -69,17 +71,31 @@ pub(super) fn push(site: &Site, dir: &Path, message: &str, allow_secrets: bool) 
     Ok(0)
 }
 
+/// Rules with faults are neither stored nor released: each host would refuse them.
+fn check_rules(site: &Site, files: &Files) -> Result<()> {
+    match super::plans::first_fault(site, files)? {
+        Some(why) => bail!("the rules have faults: {why}"),
+        None => Ok(()),
+    }
+}
+
 /// Lets a host in, and writes what it needs for that to a file.
 pub(super) fn admit(site: &Site, host: &HostId, file: &Path, again: bool) -> Result<i32> {
     if !again && site.is_admitted(host)? {
         bail!("{host} was let in before; --again gives it another password");
     }
     let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
-    write_secret(file, &format!("{password}\n"))?;
+    if !again && file.exists() {
+        bail!("{}: it is there already", file.display());
+    }
+    // An old password stays what it is until there is a new one.
+    let fresh = file.with_added_extension("new");
+    write_secret(&fresh, &format!("{password}\n"))?;
     let user = site.admit(host, &password).inspect_err(|_| {
-        // The store does not know this password, and the next try needs the name of the file.
-        let _ = std::fs::remove_file(file);
+        // The store does not know this password.
+        let _ = std::fs::remove_file(&fresh);
     })?;
+    std::fs::rename(&fresh, file).with_context(|| file.display().to_string())?;
     site.note(&author(), "admit", host.as_str())?;
     print(&format!(
         "# For the settings of {host}, with the file {} copied there:\nUser={user}\nPasswordFile=/etc/warren/hosts.password\n",
@@ -136,10 +152,24 @@ pub(super) fn rollback(site: &Site, how: &RolloutArgs) -> Result<i32> {
             current.release
         );
     }
+    if let Some((_, rollout)) = site.rollout()?
+        && rollout.is_half_way()
+        && rollout.release > current.release
+    {
+        bail!(
+            "release {} {}, and some hosts have it: `warren-hosts back` has them go back",
+            rollout.release,
+            rollout.words()
+        );
+    }
     let releases = site.releases()?;
     let release =
         releases.get(&current.release).context("the current release is not in the store")?;
-    let previous = release.previous.context("the current release is the first one")?;
+    release.previous.context("the current release is the first one")?;
+    let previous = way_back(release, &releases).context(
+        "all that hosts had before was gone back from; warren-hosts log lists the revisions, warren-hosts release \
+         REVISION releases one",
+    )?;
     begin(site, previous, how, "rollback")
 }
 
@@ -155,6 +185,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     if hosts.is_empty() {
         bail!("no host is registered");
     }
+    check_rules(site, &files)?;
     let number = next_number(site, &hosts)?;
     let current = site.current()?;
     let releases = site.releases()?;
@@ -176,7 +207,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
     policy.check().map_err(|why| anyhow!(why))?;
     let apps = match policy.max_unavailable_of.is_empty() {
         true => BTreeMap::new(),
-        false => bounded_apps(site, previous, &files, &policy)?,
+        false => bounded_apps(site, &files, &policy)?,
     };
     let author = author();
     let release = Release::new(
@@ -190,6 +221,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         host.registration.as_ref().map_or_else(BTreeMap::new, |r| r.facts.labels.clone())
     };
     let labels = hosts.iter().map(|(id, host)| (id.clone(), labels(host))).collect();
+    check_labels(&labels, &policy.steps).map_err(|why| anyhow!(why))?;
     let waves = waves(&labels, &policy.steps);
     let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
     let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts).within(apps);
@@ -207,8 +239,11 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         bail!("somebody else began a rollout at the same time: warren-hosts status");
     }
     site.note(&author, what, &format!("{number}: {} {}", revision.short(), how.message))?;
+    let pushed = site.revisions()?.into_iter().find(|(name, _)| *name == revision);
+    let message = pushed.map(|(_, manifest)| manifest.message).filter(|text| !text.is_empty());
+    let message = message.map_or_else(String::new, |text| format!(" ({})", clean(&text)));
     print(&format!(
-        "release {number}: revision {} in waves of {}\n",
+        "release {number}: revision {}{message} in waves of {}\n",
         revision.short(),
         sizes.join(", ")
     ));
@@ -216,13 +251,8 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
 }
 
 /// What of bounded applications is restarted where.
-fn bounded_apps(
-    site: &Site,
-    before: Option<Digest>,
-    files: &Files,
-    policy: &Policy,
-) -> Result<BTreeMap<String, AppLimit>> {
-    let (plan, ..) = super::plans::over_all_hosts(site, before, files)?;
+fn bounded_apps(site: &Site, files: &Files, policy: &Policy) -> Result<BTreeMap<String, AppLimit>> {
+    let (plan, ..) = super::plans::over_all_hosts(site, Before::Each, files)?;
     if let Some((id, why)) = plan.fault() {
         bail!("what it changes cannot be told, so that no application can be bounded: {id}: {why}");
     }

@@ -13,6 +13,7 @@ use warren_hosts::placement::{Claim, Copies, Place, Replicated, held, holders, s
 use warren_hosts::plan::{Change, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 use warren_sys::progress::during;
+use warren_sys::tell;
 
 use super::find_revision;
 use super::text::{count_of, print};
@@ -47,6 +48,9 @@ impl Drop for Temporary {
 
 pub(super) fn diff(site: &Site, old: &str, new: &str) -> Result<i32> {
     let (old, new) = (find_revision(site, old)?, find_revision(site, new)?);
+    if old == new {
+        return Ok(0);
+    }
     // Side by side, so that names are as short as those of revisions.
     let directory = Temporary::new(&old.short(), &site.files(old)?)?;
     let beside = directory.0.with_file_name(new.short());
@@ -70,11 +74,8 @@ pub(super) fn plan(
         false => site.files(find_revision(site, new)?)?,
     };
     let before = match against {
-        Some(revision) => Some(find_revision(site, revision)?),
-        None => {
-            let releases = site.releases()?;
-            site.current()?.and_then(|current| releases.get(&current.release)?.meant(current.back))
-        }
+        Some(revision) => Before::Revision(find_revision(site, revision)?),
+        None => Before::Each,
     };
     let (plan, count, homeless) = over_all_hosts(site, before, &files)?;
     match is_json {
@@ -84,27 +85,89 @@ pub(super) fn plan(
     Ok(i32::from(plan.fault().is_some()))
 }
 
+/// What is compared with.
+#[derive(Clone, Copy)]
+pub(super) enum Before {
+    /// What each host has: after a rollout that was stopped these are several.
+    Each,
+    /// One revision for all.
+    Revision(Digest),
+}
+
 /// What files would change on all hosts that are there, how many these are, and copies without room.
 pub(super) fn over_all_hosts(
     site: &Site,
-    before: Option<Digest>,
+    before: Before,
     files: &Files,
 ) -> Result<(Plan, usize, Homeless)> {
-    let before = before.map(|revision| site.files(revision)).transpose()?;
-    let old_directory = before.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
     let new_directory = Temporary::new("after", files)?;
-    let evaluated =
-        |directory: &Temporary, files: &Files| Evaluated::new(directory.0.clone(), files, 1);
-    let old = old_directory.as_ref().zip(before.as_ref()).map(|(dir, files)| evaluated(dir, files));
-    let new = evaluated(&new_directory, files);
-    let (hosts, homeless) = planned(site, &new, files)?;
+    let new = Evaluated::new(new_directory.0.clone(), files, 1);
+    let (mut hosts, homeless) = planned(site, &new, files)?;
+    let count = hosts.len();
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let check = RestartCheck::default();
     let is_needed = |unit: &str, before: &str, after: &str| check.is_needed(unit, before, after);
-    let old = old.as_ref().map(|old| old as &dyn Rules);
-    let what = format!("Comparing the units of {} hosts", hosts.len());
-    let plan = during(&what, false, || compare(old, &new, &hosts, threads, &is_needed));
-    Ok((plan, hosts.len(), homeless))
+    let what = format!("Comparing the units of {count} hosts");
+    let mut plan = Plan::default();
+    for (revision, ids) in by_revision(site, before, hosts.keys())? {
+        let of_revision: BTreeMap<HostId, Planned> =
+            ids.into_iter().filter_map(|id| hosts.remove_entry(&id)).collect();
+        let files = revision.map(|revision| known_files(site, revision)).transpose()?.flatten();
+        let directory = files.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
+        let old = directory.as_ref().zip(files.as_ref());
+        let old = old.map(|(directory, files)| Evaluated::new(directory.0.clone(), files, 1));
+        let old = old.as_ref().map(|old| old as &dyn Rules);
+        plan.extend(during(&what, false, || compare(old, &new, &of_revision, threads, &is_needed)));
+    }
+    Ok((plan, count, homeless))
+}
+
+/// Hosts by the revision that each is compared with.
+fn by_revision<'h>(
+    site: &Site,
+    before: Before,
+    hosts: impl Iterator<Item = &'h HostId>,
+) -> Result<BTreeMap<Option<Digest>, Vec<HostId>>> {
+    let all = match before {
+        Before::Each => site.hosts()?,
+        Before::Revision(_) => BTreeMap::new(),
+    };
+    let mut out: BTreeMap<Option<Digest>, Vec<HostId>> = BTreeMap::new();
+    for id in hosts {
+        let revision = match before {
+            Before::Each => all.get(id).and_then(|host| host.report.as_ref()?.applied),
+            Before::Revision(revision) => Some(revision),
+        };
+        out.entry(revision).or_default().push(id.clone());
+    }
+    Ok(out)
+}
+
+/// The files of a revision that hosts have. A store that was restored may not know it.
+fn known_files(site: &Site, revision: Digest) -> Result<Option<Files>> {
+    if !site.revisions()?.iter().any(|(name, _)| *name == revision) {
+        tell!(
+            "hosts have revision {}, which is not in the store: all their units are shown as new",
+            revision.short()
+        );
+        return Ok(None);
+    }
+    site.files(revision).map(Some)
+}
+
+/// What is wrong with rules, on any host that is there; where there is none, on one that nothing is known of.
+pub(super) fn first_fault(site: &Site, files: &Files) -> Result<Option<String>> {
+    let directory = Temporary::new("rules", files)?;
+    let rules = Evaluated::new(directory.0.clone(), files, 1);
+    let (mut hosts, _) = planned(site, &rules, files)?;
+    if hosts.is_empty() {
+        let id = rustix::system::uname().nodename().to_string_lossy().parse();
+        hosts.extend(id.ok().map(|id: HostId| (id, Planned::default())));
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let what = format!("Evaluating the rules for {} hosts", hosts.len());
+    let plan = during(&what, false, || compare(None, &rules, &hosts, threads, &|_, _, _| false));
+    Ok(plan.fault().map(|(id, why)| format!("{why} (on {id})")))
 }
 
 /// How many copies of a container no host has room for, of how many.

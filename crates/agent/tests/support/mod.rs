@@ -283,12 +283,14 @@ impl Site {
         Process(self.command(&["drive"]).stderr(Stdio::null()).spawn().expect("a driver"))
     }
 
-    /// Rules as a revision: its name.
+    /// Rules as a revision: its name. A text that is a word is a comment, which the recorder reads as a unit's.
     pub fn push(&self, rules: &[(&str, &str)]) -> String {
         let directory = self.scratch.path("rules");
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).expect("a directory");
         for (name, text) in rules {
+            let is_word = !text.contains(['{', '=', '\n']);
+            let text = if is_word { format!("// {text}\n") } else { (*text).to_owned() };
             std::fs::write(directory.join(name), text).expect("written");
         }
         self.run(&["push", &self.scratch.text_path("rules")]).trim().to_owned()

@@ -20,6 +20,21 @@ pub const DROP_IN_OF: &str = "drop_in_of";
 /// The type of containers.
 pub const CONTAINER: &str = "Container";
 
+/// The type of hosts.
+const MACHINE: &str = "Machine";
+
+/// What is known of a host, where rules are evaluated for one of many: in rules for machines the variable `machine` is
+/// the object.
+const MACHINE_FACTS: [(&str, Kind); 7] = [
+    ("capacity", Kind::Number),
+    ("copies", Kind::Dictionary),
+    ("cpus", Kind::Number),
+    ("kernel", Kind::Text),
+    ("labels", Kind::Dictionary),
+    ("memory", Kind::Number),
+    ("version", Kind::Text),
+];
+
 /// How many copies of a container run on all hosts together.
 pub const REPLICAS: &str = "replicas";
 
@@ -42,7 +57,7 @@ pub fn section_of(unit_type: UnitType, name: &str) -> Option<Section> {
 /// The types, in the order in which objects are made.
 pub fn types() -> Vec<Type> {
     let mut out = vec![
-        target("Machine", "machine", 0, None),
+        target(MACHINE, "machine", 0, None),
         target("Container", "container", 0, None),
         target("Group", "group", 1, Some("Container")),
     ];
@@ -63,7 +78,8 @@ fn target(name: &str, variable: &'static str, stage: u8, members: Option<&'stati
     // Of a container with copies, one host runs some of all.
     let copies = [(REPLICAS, Kind::Count), (SPREAD, Kind::Text)];
     let copies = copies.into_iter().filter(|_| name == CONTAINER);
-    let mut fields: Vec<(&str, Kind)> = fields.into_iter().chain(copies).collect();
+    let facts = MACHINE_FACTS.into_iter().filter(|_| name == MACHINE);
+    let mut fields: Vec<(&str, Kind)> = fields.into_iter().chain(copies).chain(facts).collect();
     fields.sort_unstable_by_key(|(name, _)| *name);
     Type {
         name: name.to_owned(),
