@@ -475,10 +475,15 @@ fn without_threads_a_reload_of_many_files_ends_nobody() {
     assert_eq!(status["parameters"]["description"], "other", "{status}");
     let dry = said(&client, "ReloadConfiguration", &json!({"dry_run": true})).to_string();
     assert!(dry.contains("many2999.service"), "all are looked at");
-    // Who has a thread is served by it, services are processes of the helpers, and who comes now is told why not.
+    // Who has a thread is served by it, services are processes of the helpers, root is served by threads that are kept
+    // for that, and others are told why not.
     let job = said(&client, "Job", &json!({"type": "start", "unit": "a.service"}));
     assert_eq!(job["parameters"]["result"], "done", "{job}");
-    let other = m.connect().expect("it listens");
+    for other in [(); 2].map(|()| m.connect().expect("it listens")) {
+        let totals = ask(&other, "Totals", &json!({})).expect("it is answered");
+        assert!(totals["error"].is_null(), "{totals}");
+    }
+    let other = m.connect_as_other();
     let refused = ask(&other, "Totals", &json!({})).expect("it is answered").to_string();
     assert!(refused.contains("no thread for it"), "{refused}");
     bound.limit("max");

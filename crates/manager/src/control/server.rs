@@ -28,8 +28,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
@@ -59,6 +59,9 @@ const UNENDED_OF_ONE_USER_MAX: usize = 16;
 /// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
 /// ends: nothing tells when others give some back.
 const REST: Duration = Duration::from_secs(1);
+
+/// Clients of root that are served at the same time when no thread can be had.
+const RESERVE_THREADS: usize = 2;
 
 /// So long the thread that takes clients has to leave those who come to the next manager.
 const LEAVING_TIME: Duration = Duration::from_secs(1);
@@ -143,10 +146,53 @@ fn next_client(
     }
 }
 
+/// What is done in a thread of its own.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that are there before others have taken all that there may be: root is served then, to stop those.
+struct Reserve(Vec<SyncSender<Work>>);
+
+impl Reserve {
+    fn new() -> Reserve {
+        let start = |_| {
+            let (sender, work) = sync_channel::<Work>(0);
+            let thread = std::thread::Builder::new().name("reserve".into());
+            let run = move || work.into_iter().for_each(|work| work());
+            thread.spawn(run).ok().map(|_| sender)
+        };
+        Reserve((0..RESERVE_THREADS).filter_map(start).collect())
+    }
+
+    /// Does it in a new thread; where there is none, and if it may, in one of the reserve that has nothing to do.
+    fn run(&self, work: Work, may_use_reserve: bool) -> std::io::Result<()> {
+        // A thread that cannot be had takes with it what it was to do.
+        let shared = Arc::new(Mutex::new(Some(work)));
+        let take = |shared: &Mutex<Option<Work>>| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("client".into());
+        let Err(error) = thread.spawn(move || take(&own).into_iter().for_each(|work| work()))
+        else {
+            return Ok(());
+        };
+        let mut left = take(&shared).filter(|_| may_use_reserve);
+        for sender in &self.0 {
+            let Some(work) = left.take() else { break };
+            left = match sender.try_send(work) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(work) | TrySendError::Disconnected(work)) => Some(work),
+            };
+        }
+        Err(error)
+    }
+}
+
 fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, service: Service) {
     let places = Places::default();
     let turns = Turns::default();
     let acceptor = std::thread::current();
+    let reserve = Reserve::new();
     while let Some(stream) = next_client(listener, is_leaving) {
         let Ok(stream) = stream else {
             // He who waits is still in the queue, and would be refused again at once.
@@ -180,7 +226,8 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, s
             acceptor.unpark();
             drop(place);
         };
-        if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
+        let may_wait = is_privileged(asker);
+        if let Err(e) = reserve.run(Box::new(serve), may_wait) {
             say!("refused a client of the control socket: {e}");
             let text = format!("no thread for it: {e}");
             let _ = reply(&stream, write_error(&ErrorName::Busy, &text));
