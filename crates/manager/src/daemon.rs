@@ -394,7 +394,7 @@ impl Daemon {
                 self.begin_end(PowerAction::Exit(0), by);
             }
             s if s == RTMIN + 25 => self.reexecute(),
-            _ => {}
+            s => self.set_by_signal(s - RTMIN),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 10] = [
+const OTHERWISE: [(&str, &str); 12] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -44,6 +44,14 @@ const OTHERWISE: [(&str, &str); 10] = [
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
+    (
+        "LogTime=",
+        "where nothing is said, lines on the console begin with the time since the kernel started, and with `no` they do not.",
+    ),
+    (
+        "LogColor=",
+        "where nothing is said, lines have no colour. What is no terminal gets none in any case.",
+    ),
     (
         "BPFProgram=",
         "a program that an edit names no more stays until the unit stops where its file is gone by then. The same holds for \

@@ -14,7 +14,7 @@ use warren_core::machine::Core;
 use warren_core::model::ids::UnitId;
 use warren_core::model::state::BootTimes;
 use warren_core::model::time::{Moment, Monotonic};
-use warren_core::persist::run_state::Restored;
+use warren_core::persist::run_state::{ClientSettings, Restored};
 use warren_core::protocol::event::Event;
 use warren_core::settings::Settings;
 use warren_init::protocol::control::{
@@ -190,6 +190,7 @@ fn make(
     let context =
         Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
+    crate::base::say::set_style(defaults.line_style);
     crate::base::own_limits::apply(&defaults);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     if greeting.welcome.reason == StartReason::First {
@@ -405,6 +406,7 @@ fn make(
         None => {
             daemon.record_beginning(units as u64);
             daemon.triggers.mounts = read(mounts)?;
+            daemon.follow_client_settings(&ClientSettings::default());
             daemon.begin(graph);
         }
     }

@@ -8,8 +8,8 @@ use warren_sandbox::seccomp;
 
 use super::exec::nanoseconds;
 use crate::config::{
-    CapabilitySet, EmergencyAction, NumaPolicy, OomPolicy, Rlimits, StatusUnitFormat, Watchdog,
-    WatchdogTime, is_variable_name,
+    CapabilitySet, EmergencyAction, LineStyle, NumaPolicy, OomPolicy, Rlimits, StatusUnitFormat,
+    Watchdog, WatchdogTime, is_variable_name,
 };
 use crate::context::{Bounds, Context, Defaults, Inherited, Scope};
 use crate::diagnostic::{Code, Diagnostic};
@@ -63,6 +63,11 @@ impl Unit<'_> {
             log_level: merged.value(id!(Manager "LogLevel"), value::log_level),
             watchdog: Arc::new(self.watchdog()),
             show_status: merged.value(id!(Manager "ShowStatus"), value::show_status),
+            line_style: LineStyle {
+                color: merged.optional_flag(id!(Manager "LogColor")),
+                location: merged.optional_flag(id!(Manager "LogLocation")),
+                time: merged.optional_flag(id!(Manager "LogTime")),
+            },
             status_unit_format: merged
                 .word(id!(Manager "StatusUnitFormat"), StatusUnitFormat::from_word)
                 .unwrap_or(built_in.status_unit_format),

@@ -646,7 +646,7 @@ fn the_manager_s_file_states_defaults() {
     let texts = [
         "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
          DefaultLimitNOFILE=1024:9999\nDefaultEnvironment=A=1 B\nDefaultRestartSec=2\n\
-         LogColor=no\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
+         CrashShell=no\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
         "[Service]\nTimeoutStopSec=9\n[Manager]\nDefaultTimeoutStopSec=7\nDefaultEnvironment=C=3\n\
          DefaultLimitNOFILE=wrong\nDefaultOOMPolicy=kill\nDefaultStartLimitBurst=99",
     ];
@@ -682,7 +682,7 @@ fn the_manager_s_file_states_defaults() {
         "m:1:1: warning: the manager's file has no section [Service] [unknown-section]",
         "m:5:24: warning: DefaultEnvironment=: 'B' is not NAME=value, ignored [bad-value]",
         "m:6:20: warning: DefaultLimitNOFILE=: 'wrong' is not a limit for NOFILE, ignored [bad-value]",
-        "m:7:10: note: LogColor= has no effect yet [not-acted-on]",
+        "m:7:12: note: CrashShell= has no effect yet [not-acted-on]",
         "m:8:1: warning: [Manager] has no setting Nonsense= [unknown-setting]",
     ];
     assert_eq!(said, want);
@@ -774,6 +774,24 @@ fn the_manager_s_file_says_how_long_the_watchdog_waits() {
     assert_eq!(got.watchdog.runtime, WatchdogTime::Off);
     assert_eq!(got.watchdog.reboot.usec(), u64::MAX);
     assert_eq!(Watchdog::default().reboot.usec(), 600_000_000);
+}
+
+#[test]
+fn the_manager_s_file_says_how_its_lines_look() {
+    let (got, said) =
+        stated("LogColor=yes\nLogLocation=on\nLogTime=no\nLogTime=sometimes", Scope::System);
+    let (color, location, time) = (Some(true), Some(true), Some(false));
+    assert_eq!(got.line_style, LineStyle { color, location, time });
+    assert_eq!(
+        said,
+        ["m:5:9: warning: LogTime=: 'sometimes' is neither yes nor no, ignored [bad-value]"]
+    );
+    let (got, said) = stated("LogColor=yes\nLogColor=", Scope::User);
+    let colored = LineStyle { color, ..LineStyle::default() };
+    assert_eq!((got.line_style, said.len()), (colored, 1), "an empty value is none");
+    let style = LineStyle { time: Some(true), ..LineStyle::default() };
+    let both = style.or(LineStyle { color, location, time });
+    assert_eq!(both, LineStyle { color, location, time: Some(true) });
 }
 
 /// Only root can bind processes so; who may not is told.

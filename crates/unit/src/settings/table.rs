@@ -333,7 +333,8 @@ rows! {
     @Manager Acted Last (Path): WatchdogDevice;
     @Manager Acted Last (BoolOr(&["error", "auto"])): ShowStatus;
     @Manager Acted Last (Word(StatusUnitFormat::WORDS)): StatusUnitFormat;
-    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore LogColor LogLocation LogTime;
+    @Manager Acted Last (Bool): LogColor LogLocation LogTime;
+    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;
