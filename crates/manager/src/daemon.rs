@@ -26,6 +26,7 @@ mod login_records;
 mod mounts_into;
 mod names;
 mod namespaces;
+mod nft_sets;
 mod notify;
 mod planned_shutdown;
 mod presets;

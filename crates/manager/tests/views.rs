@@ -279,6 +279,19 @@ const LOOKS: &[Look] = &[
         script: "cat /proc/self/coredump_filter",
         finds: "00000033\n",
     },
+    // What a kernel does not tell is not looked at.
+    Look {
+        name: "merging",
+        settings: "MemoryKSM=yes\nUser=4242",
+        script: "grep -q merge_any /proc/self/ksm_stat 2>/dev/null || echo 'ksm_merge_any: yes'; grep merge_any /proc/self/ksm_stat",
+        finds: "ksm_merge_any: yes\n",
+    },
+    Look {
+        name: "merging-of-others",
+        settings: "",
+        script: "grep -q merge_any /proc/self/ksm_stat 2>/dev/null || echo 'ksm_merge_any: no'; grep merge_any /proc/self/ksm_stat",
+        finds: "ksm_merge_any: no\n",
+    },
     Look {
         name: "labels",
         settings: "AppArmorProfile=-no-such-profile\nSmackProcessLabel=-x\nSELinuxContext=-x",

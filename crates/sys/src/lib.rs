@@ -39,6 +39,7 @@ pub mod memfd;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;
+pub mod nftables;
 pub mod notify;
 pub mod pam;
 pub mod passwd;

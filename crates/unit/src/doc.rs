@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 12] = [
+const OTHERWISE: [(&str, &str); 13] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -44,6 +44,11 @@ const OTHERWISE: [(&str, &str); 12] = [
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
+    (
+        "NFTSet=",
+        "sets know a service before its first process begins. Of a user that several units have it is taken out with the last \
+         of them. A manager that is killed while a unit stops may leave a number behind.",
+    ),
     (
         "LogTime=",
         "where nothing is said, lines on the console begin with the time since the kernel started, and with `no` they do not.",

@@ -457,6 +457,9 @@ impl Daemon {
             crate::daemon::unit_log::diagnostics(&loading.diagnostics);
         }
         let after = self.loads.take(token);
+        if after.as_ref().is_some_and(AfterLoad::is_reload) && !dry_run {
+            self.refill_nft_sets();
+        }
         self.publish_reload();
         match after {
             Some(AfterLoad::Enqueue { asker, call, client }) => {

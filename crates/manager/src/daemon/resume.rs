@@ -134,6 +134,7 @@ impl Daemon {
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
             self.cgroup.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }
+        self.take_up_nft_sets(&held.groups);
         self.reopen_processes();
         let mut effects: Vec<Effect> =
             late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();

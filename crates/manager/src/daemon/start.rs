@@ -34,6 +34,7 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
+use crate::cgroup::nft_sets::{NftSets, NftThread};
 use crate::cgroup::slices::OfSlices;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::{Groups, root_path};
@@ -359,6 +360,8 @@ fn make(
         of_slices: OfSlices::default(),
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
+        nft_sets: NftSets::default(),
+        nft_thread: NftThread::default(),
     };
     let stages = Stages {
         startup: Startup::new(began),

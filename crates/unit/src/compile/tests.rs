@@ -429,7 +429,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nRootVerity=/x\nMemoryKSM=yes\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nRootVerity=/x\nUSBFunctionStrings=/x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -564,15 +564,15 @@ fn lists_that_protect_are_kept_whole() {
 
 #[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
-    let text = "[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nOOMPolicy=rubbish\n";
+    let text = "[Service]\nExecStart=/bin/x\nUSBFunctionStrings=/x\nOOMPolicy=rubbish\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     shown.sort_unstable();
     assert_eq!(
         shown,
         [
-            "MemoryKSM= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
+            "USBFunctionStrings= has no effect yet",
         ]
     );
 }
@@ -635,10 +635,11 @@ fn wrong_credentials_are_said_and_left_out() {
 
 #[test]
 fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
-    let text = "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nCPUShares=5\n";
+    let text =
+        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nUSBFunctionStrings=/x\nCPUShares=5\n";
     let said = with("a.service", &[text], |c| c.unit()).1;
     let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
-    assert_eq!(said, ["f:5:11: note: MemoryKSM= has no effect yet [not-acted-on]"]);
+    assert_eq!(said, ["f:5:20: note: USBFunctionStrings= has no effect yet [not-acted-on]"]);
 }
 
 #[test]
@@ -774,6 +775,25 @@ fn the_manager_s_file_says_how_long_the_watchdog_waits() {
     assert_eq!(got.watchdog.runtime, WatchdogTime::Off);
     assert_eq!(got.watchdog.reboot.usec(), u64::MAX);
     assert_eq!(Watchdog::default().reboot.usec(), 600_000_000);
+}
+
+#[test]
+fn sets_of_nf_tables_are_named_by_source_family_and_table() {
+    let text = "NFTSet=cgroup:inet:filter:a user:ip6:t/1:b\n\
+                NFTSet=cgroup:inet:filter:a group:netdev:t:c_.d nobody:inet:t:a user:inet:t\n\
+                NFTSet=user:inet:1t:a user:inet:t:a-b user:inet:t:a:b";
+    let (config, said) = service(text);
+    let sets = config.cgroup.nft_sets.iter().map(|set| {
+        let (source, family) = (set.source.as_str(), set.family.as_str());
+        format!("{source}:{family}:{}:{}", set.table, set.name)
+    });
+    let expected = ["cgroup:inet:filter:a", "user:ip6:t/1:b", "group:netdev:t:c_.d"];
+    assert_eq!(sets.collect::<Vec<_>>(), expected);
+    assert_eq!(said.len(), 5, "{said:#?}");
+    assert!(
+        said[0].contains("f:4:49: warning: NFTSet=: 'nobody:inet:t:a' is not a source"),
+        "{said:#?}"
+    );
 }
 
 #[test]

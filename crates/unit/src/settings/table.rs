@@ -238,7 +238,7 @@ rows! {
     @Exec Applied Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential SetCredentialEncrypted
         ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
-    @Exec Parsed Last (Bool): MemoryKSM;
+    @Exec Acted Last (Bool): MemoryKSM;
     @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
     @Exec Sandbox Last (Bool): BindLogSockets;
@@ -293,7 +293,7 @@ rows! {
     @Cgroup Acted Append (Raw): DeviceAllow;
     @Cgroup Acted Append (Raw): SocketBindAllow SocketBindDeny RestrictNetworkInterfaces;
     @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
-    @Cgroup Sandbox Append (Raw): NFTSet;
+    @Cgroup Acted Append (Words): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
