@@ -94,7 +94,7 @@ methods! {
     Halt "" -> "" Write = |_| leave(Leave::Halt);
     KExec "" -> "" Write = |_| leave(Leave::KExec);
     SoftReboot "s:new_root" -> "" Write = soft_reboot;
-    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
+    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Another root directory than that of a soft reboot, /run/nextroot,");
     SetEnvironment "as:assignments" -> "" Environment = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
     UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
     UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
