@@ -11,6 +11,7 @@ mod accept;
 mod by_client;
 mod clients;
 mod collector;
+mod crash;
 mod devices;
 mod effects;
 mod environment_files;
@@ -125,6 +126,7 @@ impl Daemon {
         // From now on init misses it when it is silent.
         self.heartbeat();
         self.follow_watchdog();
+        self.follow_crash_settings();
         let mut woken = Instant::now();
         loop {
             self.turn();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::usage;
-use warren_unit::config::LineStyle;
+use warren_unit::config::{Crash, CrashAction, LineStyle};
 use warren_unit::value::Fault;
 use warren_unit::{Context, Defaults, Diagnostic, Scope, value};
 use warren_unit_files::Root;
@@ -236,7 +236,22 @@ impl Options {
         let at_boot = self.at_boot("systemd.show_status", value::show_status, Some("yes"));
         let show_status = at_boot.or(defaults.show_status);
         let line_style = self.line_style().or(defaults.line_style);
-        Defaults { show_status, line_style, ..defaults }
+        let crash = self.crash().or(defaults.crash);
+        Defaults { show_status, line_style, crash, ..defaults }
+    }
+
+    /// What is done on a crash by the kernel's command line.
+    fn crash(&self) -> Crash {
+        let flag = |name| self.at_boot(name, value::boolean, Some("yes"));
+        let reboots = flag("systemd.crash_reboot");
+        let action = |reboots| if reboots { CrashAction::Reboot } else { CrashAction::Freeze };
+        let word = self.at_boot("systemd.crash_action", value::crash_action, None);
+        Crash {
+            dumps_core: flag("systemd.dump_core"),
+            starts_shell: flag("systemd.crash_shell"),
+            terminal: self.at_boot("systemd.crash_chvt", value::crash_terminal, Some("yes")),
+            action: word.or(reboots.map(action)),
+        }
     }
 
     /// Has lines on standard error look as the arguments say.

@@ -19,6 +19,7 @@ pub mod cgroup;
 pub mod child;
 pub mod clone;
 pub mod copying;
+pub mod crash;
 pub mod credentials;
 pub mod datagrams;
 pub mod descriptors;

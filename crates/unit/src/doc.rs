@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 13] = [
+const OTHERWISE: [(&str, &str); 15] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -48,6 +48,16 @@ const OTHERWISE: [(&str, &str); 13] = [
         "NFTSet=",
         "sets know a service before its first process begins. Of a user that several units have it is taken out with the last \
          of them. A manager that is killed while a unit stops may leave a number behind.",
+    ),
+    (
+        "CrashReboot=",
+        "it is about process 1 of a host, which is small: a manager that crashes is started again by it. Where nothing is said, \
+         services go on when it has crashed, their sockets stay open, and Ctrl-Alt-Del restarts the machine. In a container \
+         process 1 ends.",
+    ),
+    (
+        "DumpCore=",
+        "where nothing is said, no core is dumped. A signal that a process sends to process 1 is no crash.",
     ),
     (
         "LogTime=",

@@ -19,6 +19,7 @@ mod purity;
 mod sbom;
 mod test;
 mod vm;
+mod vm_crash;
 mod vm_devices;
 mod vm_disks;
 mod vm_ending;
@@ -57,6 +58,7 @@ Usage: cargo xtask COMMAND
                     the same with N disks from the beginning, beside Debian's own way
   vm md             arrays of every kind, as mdadm makes them, and volume groups on them
   vm ending         soft reboots, and a stack of storage on a slow disk taken apart
+  vm crash          a fault of process 1: services go on, and the machine restarts
   vm records        two boots of one disk: the second draws the shutdown of the first
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
@@ -121,6 +123,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
         ["vm"] => vm::run(),
         ["vm", "devices"] => vm_devices::run(),
+        ["vm", "crash"] => vm_crash::run(),
         ["vm", "records"] => vm_records::run(),
         ["vm", "ending"] => vm_ending::run(),
         ["vm", "md"] => vm_md::run(),

@@ -267,7 +267,10 @@ fn the_first_question_and_its_answer_never_change() {
 
 #[test]
 fn the_language_of_init_never_changes() {
-    use super::control::{InitMessage::*, InitRequest, PowerAction, Refusal, StartReason};
+    use super::control::{
+        CrashEnd, InitMessage::*, InitRequest, OnCrash, PowerAction, Refusal, StartReason,
+    };
+    let on_crash = |terminal, end| OnCrash { dumps_core: true, starts_shell: false, terminal, end };
     for (request, bytes) in [
         (InitRequest::Hello, "0100"),
         (InitRequest::StoreFd { name: "n" }, "0101016e"),
@@ -282,6 +285,9 @@ fn the_language_of_init_never_changes() {
         (InitRequest::Power(PowerAction::SoftReboot), "010505"),
         (InitRequest::Ping { n: 1 }, "010601"),
         (InitRequest::EndHelper { index: 1 }, "010701"),
+        (InitRequest::OnCrash(on_crash(None, CrashEnd::Freeze)), "010801000000"),
+        (InitRequest::OnCrash(on_crash(Some(7), CrashEnd::PowerOff)), "01080100010702"),
+        (InitRequest::OnCrash(on_crash(None, CrashEnd::Reboot)), "010801000001"),
     ] {
         check_bytes(&request, bytes);
     }

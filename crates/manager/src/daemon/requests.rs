@@ -405,6 +405,7 @@ impl Daemon {
             let defaults = Arc::new(self.options.at_this_boot((**defaults).clone()));
             self.shared.set_defaults(defaults.clone());
             self.follow_watchdog();
+            self.follow_crash_settings();
             let stated_by_clients = self.recording.state.client_settings().clone();
             self.follow_client_settings(&stated_by_clients);
             self.event_loop.events.push_back(Event::Defaults(defaults));

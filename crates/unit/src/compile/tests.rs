@@ -647,7 +647,7 @@ fn the_manager_s_file_states_defaults() {
     let texts = [
         "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
          DefaultLimitNOFILE=1024:9999\nDefaultEnvironment=A=1 B\nDefaultRestartSec=2\n\
-         CrashShell=no\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
+         CrashShell=maybe\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
         "[Service]\nTimeoutStopSec=9\n[Manager]\nDefaultTimeoutStopSec=7\nDefaultEnvironment=C=3\n\
          DefaultLimitNOFILE=wrong\nDefaultOOMPolicy=kill\nDefaultStartLimitBurst=99",
     ];
@@ -683,7 +683,7 @@ fn the_manager_s_file_states_defaults() {
         "m:1:1: warning: the manager's file has no section [Service] [unknown-section]",
         "m:5:24: warning: DefaultEnvironment=: 'B' is not NAME=value, ignored [bad-value]",
         "m:6:20: warning: DefaultLimitNOFILE=: 'wrong' is not a limit for NOFILE, ignored [bad-value]",
-        "m:7:12: note: CrashShell= has no effect yet [not-acted-on]",
+        "m:7:12: warning: CrashShell=: 'maybe' is neither yes nor no, ignored [bad-value]",
         "m:8:1: warning: [Manager] has no setting Nonsense= [unknown-setting]",
     ];
     assert_eq!(said, want);
@@ -812,6 +812,30 @@ fn the_manager_s_file_says_how_its_lines_look() {
     let style = LineStyle { time: Some(true), ..LineStyle::default() };
     let both = style.or(LineStyle { color, location, time });
     assert_eq!(both, LineStyle { color, location, time: Some(true) });
+}
+
+#[test]
+fn the_manager_s_file_says_what_follows_a_crash() {
+    let check = |text: &str, expected: &str, faults: usize| {
+        let (got, said) = stated(text, Scope::System);
+        let Crash { dumps_core, starts_shell, terminal, action } = got.crash;
+        let found = format!("{dumps_core:?} {starts_shell:?} {terminal:?} {action:?}");
+        assert_eq!((found.as_str(), said.len()), (expected, faults), "{text}: {said:?}");
+    };
+    check("", "None None None None", 0);
+    check(
+        "DumpCore=yes\nCrashShell=no\nCrashReboot=1",
+        "Some(true) Some(false) None Some(Reboot)",
+        0,
+    );
+    check("CrashChangeVT=yes\nCrashReboot=no", "None None Some(Some(0)) Some(Freeze)", 0);
+    check(
+        "CrashChangeVT=1\nCrashAction=poweroff\nCrashReboot=yes",
+        "None None Some(Some(1)) Some(Poweroff)",
+        0,
+    );
+    check("CrashChangeVT=63\nCrashChangeVT=64", "None None Some(Some(63)) None", 1);
+    check("CrashChangeVT=0\nCrashAction=panic", "None None Some(None) None", 1);
 }
 
 /// Only root can bind processes so; who may not is told.

@@ -33,6 +33,7 @@ macro_rules! words {
 
 mod cgroup;
 mod command;
+mod crash;
 pub mod dynamic_user;
 mod exec;
 mod kill;
@@ -49,6 +50,7 @@ mod watchdog;
 
 pub use cgroup::*;
 pub use command::*;
+pub use crash::*;
 pub use exec::*;
 pub use kill::*;
 pub use mount::*;

@@ -334,7 +334,9 @@ rows! {
     @Manager Acted Last (BoolOr(&["error", "auto"])): ShowStatus;
     @Manager Acted Last (Word(StatusUnitFormat::WORDS)): StatusUnitFormat;
     @Manager Acted Last (Bool): LogColor LogLocation LogTime;
-    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore;
+    @Manager Acted Last (Bool): CrashReboot CrashShell DumpCore;
+    @Manager Acted Last (Raw): CrashChangeVT;
+    @Manager Acted Last (Word(CrashAction::WORDS)): CrashAction;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;
