@@ -16,6 +16,7 @@ use warren_core::model::time::Moment;
 use warren_core::protocol::request::{Asker, CleanKind, KillWhom};
 use warren_core::settings::Compiled;
 use warren_core::view::View;
+use warren_unit::config::ShowStatus;
 use warren_unit::escape::path_unescape;
 use warren_unit::install::Remark;
 use warren_unit::{Defaults, UnitName};
@@ -365,6 +366,8 @@ pub enum ManagerSetting {
     LogTarget(String),
     /// Whether service watchdogs are acted on.
     ServiceWatchdogs(bool),
+    /// What the console shows of units; nothing for what the manager began with.
+    ShowStatus(Option<ShowStatus>),
 }
 
 impl ManagerSetting {
@@ -374,6 +377,7 @@ impl ManagerSetting {
             ManagerSetting::LogLevel(_) => "LogLevel",
             ManagerSetting::LogTarget(_) => "LogTarget",
             ManagerSetting::ServiceWatchdogs(_) => "ServiceWatchdogs",
+            ManagerSetting::ShowStatus(_) => "ShowStatus",
         }
     }
 }
@@ -605,6 +609,8 @@ pub struct Facts {
     /// `SoftRebootsCount`
     pub soft_reboots: u32,
     pub service_watchdogs: bool,
+    /// What the console shows of units, if anybody says so.
+    pub show_status: Option<ShowStatus>,
     /// When the boot was at what.
     pub boot: BootTimes,
     /// When the configuration was last loaded.
@@ -632,6 +638,7 @@ impl Default for Facts {
             exit_code: 0,
             soft_reboots: 0,
             service_watchdogs: true,
+            show_status: None,
             boot: BootTimes::default(),
             units_load: Moment::default(),
             memory_bytes: u64::MAX,

@@ -6,6 +6,7 @@
 
 pub(crate) mod controllers;
 pub(crate) mod limits;
+pub(crate) mod nft_sets;
 pub(crate) mod programs;
 pub(crate) mod slices;
 pub(crate) mod state;

@@ -11,6 +11,7 @@ mod accept;
 mod by_client;
 mod clients;
 mod collector;
+mod crash;
 mod devices;
 mod effects;
 mod environment_files;
@@ -26,6 +27,7 @@ mod login_records;
 mod mounts_into;
 mod names;
 mod namespaces;
+mod nft_sets;
 mod notify;
 mod planned_shutdown;
 mod presets;
@@ -124,6 +126,7 @@ impl Daemon {
         // From now on init misses it when it is silent.
         self.heartbeat();
         self.follow_watchdog();
+        self.follow_crash_settings();
         let mut woken = Instant::now();
         loop {
             self.turn();
@@ -394,7 +397,7 @@ impl Daemon {
                 self.begin_end(PowerAction::Exit(0), by);
             }
             s if s == RTMIN + 25 => self.reexecute(),
-            _ => {}
+            s => self.set_by_signal(s - RTMIN),
         }
     }
 

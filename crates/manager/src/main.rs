@@ -20,6 +20,7 @@ fn main() {
             std::process::exit(usage::EXIT_USAGE.into());
         }
     };
+    options.set_line_style();
     if let Some(occasion) = options.run_generators {
         let context = warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope);
         let sources = options.environment_sources(&options.defaults(&context).0);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::usage;
+use warren_unit::config::{Crash, CrashAction, LineStyle};
 use warren_unit::value::Fault;
 use warren_unit::{Context, Defaults, Diagnostic, Scope, value};
 use warren_unit_files::Root;
 
-use crate::base::boot_options;
+use crate::base::boot_options::{self, Said};
 use crate::base::environment::Sources;
-use crate::base::say::Target;
+use crate::base::say::{Target, set_style};
 use crate::config::fleet::Fleet;
 use crate::config::generators::{Generators, Occasion, RUN_GENERATORS};
 use crate::last_steps::programs::DIRECTORIES;
@@ -40,6 +41,9 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --end-within=SPAN     stop all units within that time; then shut down with those still
                         running; default: 30min
   --log-target=TARGET   where the manager's own messages go: auto, console, journal or null
+  --log-color[=BOOL]    lines on a terminal have a colour by how grave they are; default: no
+  --log-location[=BOOL] lines on standard error say where in the code they come from; default: no
+  --log-time[=BOOL]     lines on standard error begin with the time; default: yes
   --version             print the version
   --help                this text
 ";
@@ -85,6 +89,8 @@ pub struct Options {
     pub no_bus: bool,
     /// Where the manager's own messages go.
     pub log_target: Option<Target>,
+    /// How lines on standard error look.
+    pub line_style: LineStyle,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
 }
@@ -99,6 +105,12 @@ fn end_within(text: &str) -> Result<Duration, String> {
     let span = value::span(text).map_err(|e| format!("--end-within=: {}", e.message))?;
     let some = span.filter(|span| !span.is_zero());
     some.ok_or_else(|| format!("--end-within={text}: not a time span above 0 and below the limit"))
+}
+
+/// An option that is on where nothing else is said.
+fn flag(argument: &str) -> Result<bool, String> {
+    let Some((_, word)) = argument.split_once('=') else { return Ok(true) };
+    value::boolean(word).map_err(|e| format!("{argument}: {}", e.message))
 }
 
 /// Where a user's programs keep what is not for reading by people.
@@ -134,6 +146,7 @@ impl Options {
             timer_path: None,
             no_bus: false,
             log_target: None,
+            line_style: LineStyle::default(),
             runtime_dir: PathBuf::from("/run"),
         };
         let mut args = args;
@@ -163,6 +176,9 @@ impl Options {
                     let unknown = || format!("--log-target={target}: no such target");
                     options.log_target = Some(Target::parse(target).ok_or_else(unknown)?);
                 }
+                ("--log-color", _) => options.line_style.color = Some(flag(&arg)?),
+                ("--log-location", _) => options.line_style.location = Some(flag(&arg)?),
+                ("--log-time", _) => options.line_style.time = Some(flag(&arg)?),
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(usage::unexpected(&arg));
@@ -207,7 +223,7 @@ impl Options {
     /// elsewhere than from the host, so do these: they are the built-in ones.
     pub fn defaults(&self, context: &Context) -> (Defaults, Vec<Diagnostic>) {
         match &self.unit_path {
-            Some(_) => (Defaults::default(), Vec::new()),
+            Some(_) => (self.at_this_boot(Defaults::default()), Vec::new()),
             None => {
                 let (defaults, faults) = warren_unit_files::manager_defaults(context);
                 (self.at_this_boot(defaults), faults)
@@ -217,36 +233,92 @@ impl Options {
 
     /// Defaults with what the kernel's command line says of them.
     pub fn at_this_boot(&self, defaults: Defaults) -> Defaults {
-        let at_boot = self.at_boot("systemd.show_status", value::show_status);
+        let at_boot = self.at_boot("systemd.show_status", value::show_status, Some("yes"));
         let show_status = at_boot.or(defaults.show_status);
-        Defaults { show_status, ..defaults }
+        let line_style = self.line_style().or(defaults.line_style);
+        let crash = self.crash().or(defaults.crash);
+        Defaults { show_status, line_style, crash, ..defaults }
     }
 
-    /// Where the manager's own messages go: by its arguments, by the kernel's command line, by its file.
+    /// What is done on a crash by the kernel's command line.
+    fn crash(&self) -> Crash {
+        let flag = |name| self.at_boot(name, value::boolean, Some("yes"));
+        let reboots = flag("systemd.crash_reboot");
+        let action = |reboots| if reboots { CrashAction::Reboot } else { CrashAction::Freeze };
+        let word = self.at_boot("systemd.crash_action", value::crash_action, None);
+        Crash {
+            dumps_core: flag("systemd.dump_core"),
+            starts_shell: flag("systemd.crash_shell"),
+            terminal: self.at_boot("systemd.crash_chvt", value::crash_terminal, Some("yes")),
+            action: word.or(reboots.map(action)),
+        }
+    }
+
+    /// Has lines on standard error look as the arguments say.
+    pub fn set_line_style(&self) {
+        set_style(self.line_style);
+    }
+
+    /// How lines on standard error look by the arguments, the kernel's command line and the environment.
+    fn line_style(&self) -> LineStyle {
+        let flag = |option, variable| {
+            let at_boot = || self.at_boot(option, value::boolean, Some("yes"));
+            at_boot().or_else(|| self.by_environment(variable, value::boolean))
+        };
+        self.line_style.or(LineStyle {
+            color: flag("systemd.log_color", "SYSTEMD_LOG_COLOR"),
+            location: flag("systemd.log_location", "SYSTEMD_LOG_LOCATION"),
+            time: flag("systemd.log_time", "SYSTEMD_LOG_TIME"),
+        })
+    }
+
+    /// Where the manager's own messages go: by its arguments, by the kernel's command line, by its environment, by
+    /// its file.
     pub fn log_target(&self, defaults: &Defaults) -> Target {
-        let at_boot = self.at_boot("systemd.log_target", value::log_target);
-        let stated = || at_boot.or(defaults.log_target);
+        let at_boot = || self.at_boot("systemd.log_target", value::log_target, None);
+        let here = || self.by_environment("SYSTEMD_LOG_TARGET", value::log_target);
+        let stated = || at_boot().or_else(here).or(defaults.log_target);
         self.log_target.or_else(|| Target::parse(stated()?)).unwrap_or_default()
     }
 
     /// The least grave level of the manager's own messages, if it is stated.
     pub fn log_level(&self, defaults: &Defaults) -> Option<u8> {
-        self.at_boot("systemd.log_level", value::log_level).or(defaults.log_level)
+        let at_boot = self.at_boot("systemd.log_level", value::log_level, None);
+        let here = || self.by_environment("SYSTEMD_LOG_LEVEL", value::log_level);
+        at_boot.or_else(here).or(defaults.log_level)
     }
 
     /// Whether service watchdogs are acted on, if it is stated (kernel-command-line(7), `systemd.service_watchdogs=`).
     pub fn service_watchdogs(&self) -> Option<bool> {
-        self.at_boot("systemd.service_watchdogs", value::boolean)
+        self.at_boot("systemd.service_watchdogs", value::boolean, Some("yes"))
     }
 
-    /// What a host's kernel command line says last of an option; what is wrong there says nothing.
-    fn at_boot<T>(&self, name: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
+    /// What a host's kernel command line says last of an option; what is wrong there says nothing. The name alone says
+    /// `alone`.
+    fn at_boot<T>(
+        &self,
+        name: &str,
+        read: fn(&str) -> Result<T, Fault>,
+        alone: Option<&str>,
+    ) -> Option<T> {
         if self.scope == Scope::User || self.unit_path.is_some() {
             return None;
         }
         let words = boot_options::words(&boot_options::command_line());
-        let value = |word: &String| read(word.strip_prefix(name)?.strip_prefix('=')?).ok();
-        words.iter().rev().find_map(value)
+        let value = match boot_options::said(&words, name)? {
+            Said::Value(value) => value,
+            Said::Name => alone?,
+        };
+        read(value).ok()
+    }
+
+    /// What a variable of the manager's own environment says (systemd(1), "ENVIRONMENT"); what is wrong there says
+    /// nothing.
+    fn by_environment<T>(&self, variable: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
+        if self.unit_path.is_some() {
+            return None;
+        }
+        read(&std::env::var(variable).ok()?).ok()
     }
 
     /// Whether these are said anywhere.
@@ -375,6 +447,7 @@ mod tests {
         assert!(options.contains(&"--help"));
         for option in options {
             let argument = option.replace("=TARGET", "=console").replace("=SPAN", "=5min");
+            let argument = argument.replace("[=BOOL]", "=no");
             let parsed = Options::parse(["--help".to_owned(), argument].into_iter());
             assert!(parsed.is_ok(), "{option}: {:?}", parsed.err());
         }

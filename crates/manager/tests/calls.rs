@@ -125,3 +125,62 @@ fn service_watchdogs_are_switched_off_and_on() {
     m.job("restart", "own.service");
     m.wait_for("own.service", "failed/failed");
 }
+
+#[test]
+fn what_the_console_shows_is_set_by_calls_and_signals_and_outlives_the_manager() {
+    const NAME: &str =
+        "what_the_console_shows_is_set_by_calls_and_signals_and_outlives_the_manager";
+    let stay = "[Service]\nExecStart=@P stay\n";
+    let arguments = ["--", "--log-time=no", "--log-location"];
+    let Some(mut m) = Machine::start_with("calls-status", &[("a.service", stay)], &arguments)
+    else {
+        return;
+    };
+    if !lab::has_systemctl(NAME) {
+        return;
+    }
+    m.expect_job("start", "a.service", "done");
+    let shown = |m: &Machine| {
+        let show = ["systemctl", "show", "-p", "ShowStatus", "-p", "LogLevel", "-p", "LogTarget"];
+        m.run(&show).expect("systemctl runs").replace('\n', " ")
+    };
+    let usual = "LogLevel=info LogTarget=auto ShowStatus=no ";
+    assert_eq!(shown(&m), usual);
+    let refused = call(&m, "SetShowStatus s sometimes");
+    assert!(refused.contains("Invalid show status 'sometimes'"), "{refused}");
+    for (mode, shows) in [("error", "no"), ("1", "yes"), ("auto", "no"), ("yes", "yes")] {
+        assert_eq!(call(&m, &format!("SetShowStatus s {mode}")), "");
+        assert!(shown(&m).ends_with(&format!("ShowStatus={shows} ")), "{mode}: {}", shown(&m));
+    }
+    assert_eq!(call(&m, "SetShowStatus s \"\""), "");
+    assert_eq!(shown(&m), usual);
+    // Signals of systemd(1).
+    let signal = |m: &Machine, number: i32, expected: &str| {
+        let signal = format!("-{}", warren_sys::signal::SIGRTMIN + number);
+        m.run(&["kill", &signal, "1"]).expect("kill(1) runs");
+        lab::until(expected, || (shown(m) == expected).then_some(()));
+    };
+    signal(&m, 20, "LogLevel=info LogTarget=auto ShowStatus=yes ");
+    signal(&m, 21, usual);
+    signal(&m, 22, "LogLevel=debug LogTarget=auto ShowStatus=no ");
+    signal(&m, 23, usual);
+    signal(&m, 27, "LogLevel=info LogTarget=console ShowStatus=no ");
+    signal(&m, 26, usual);
+    signal(&m, 20, "LogLevel=info LogTarget=auto ShowStatus=yes ");
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager answers", || {
+        (m.manager_pid() != old).then(|| m.try_call("Totals", &serde_json::json!({})))?
+    });
+    assert_eq!(shown(&m), "LogLevel=info LogTarget=auto ShowStatus=yes ");
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let lines: Vec<&str> = console.lines().filter(|line| line.contains("warrend: ")).collect();
+    let stopped = |line: &&&str| line.ends_with(": Stopped a.service.");
+    assert_eq!(lines.iter().filter(stopped).count(), 1, "{console}");
+    let has_place = |line: &&str| {
+        let place = line.strip_prefix("warrend: ").and_then(|rest| rest.split_once(".rs:"));
+        place.is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    assert!(lines.iter().all(has_place), "{console}");
+}

@@ -175,6 +175,16 @@ pub fn set_coredump_filter(bits: u32) -> Result<()> {
     write_file(c"/proc/self/coredump_filter", decimal(i64::from(bits), &mut buffer))
 }
 
+/// Whether the kernel merges pages of this memory that are equal to others (PR_SET_MEMORY_MERGE). Who shares the memory
+/// has the same, and so has the program that is executed next.
+///
+/// # Errors
+/// `EINVAL`: a kernel before Linux 6.4, or without KSM.
+pub fn set_page_merging(on: bool) -> Result<()> {
+    const PR_SET_MEMORY_MERGE: libc::c_int = 67;
+    prctl("prctl PR_SET_MEMORY_MERGE", PR_SET_MEMORY_MERGE, u64::from(on), 0)
+}
+
 /// Where memory comes from: `policy` is a number of set_mempolicy(2), `nodes` a bit for each node.
 pub fn set_memory_policy(policy: u8, nodes: &[u64]) -> Result<()> {
     let mask = if nodes.is_empty() { std::ptr::null() } else { nodes.as_ptr() };

@@ -48,6 +48,12 @@ pub fn restart_with(argument: &CStr) -> Error {
     Error::new("reboot", last_errno())
 }
 
+/// Has Ctrl-Alt-Del restart the machine at once.
+pub fn let_ctrl_alt_del() -> Result<()> {
+    // SAFETY: plain integer.
+    check("reboot RB_ENABLE_CAD", unsafe { libc::reboot(libc::RB_ENABLE_CAD) } as _).map(|_| ())
+}
+
 /// Has Ctrl-Alt-Del send SIGINT to process 1 instead of restarting the machine at once.
 pub fn catch_ctrl_alt_del() -> Result<()> {
     // SAFETY: plain integer.

@@ -183,6 +183,10 @@ pub struct Defaults {
     pub log_level: Option<u8>,
     /// ShowStatus=
     pub show_status: Option<crate::config::ShowStatus>,
+    /// What is done when process 1 has crashed.
+    pub crash: crate::config::Crash,
+    /// LogColor=, LogLocation= and LogTime=
+    pub line_style: crate::config::LineStyle,
     /// StatusUnitFormat=
     pub status_unit_format: crate::config::StatusUnitFormat,
     /// What it says of the watchdog of the machine.
@@ -237,6 +241,8 @@ impl Default for Defaults {
             log_target: None,
             watchdog: Arc::default(),
             show_status: None,
+            crash: crate::config::Crash::default(),
+            line_style: crate::config::LineStyle::default(),
             status_unit_format: crate::config::StatusUnitFormat::Combined,
             cpu_accounting: true,
             memory_accounting: true,

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 10] = [
+const OTHERWISE: [(&str, &str); 15] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -44,6 +44,29 @@ const OTHERWISE: [(&str, &str); 10] = [
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
+    (
+        "NFTSet=",
+        "sets know a service before its first process begins. Of a user that several units have it is taken out with the last \
+         of them. A manager that is killed while a unit stops may leave a number behind.",
+    ),
+    (
+        "CrashReboot=",
+        "it is about process 1 of a host, which is small: a manager that crashes is started again by it. Where nothing is said, \
+         services go on when it has crashed, their sockets stay open, and Ctrl-Alt-Del restarts the machine. In a container \
+         process 1 ends.",
+    ),
+    (
+        "DumpCore=",
+        "where nothing is said, no core is dumped. A signal that a process sends to process 1 is no crash.",
+    ),
+    (
+        "LogTime=",
+        "where nothing is said, lines on the console begin with the time since the kernel started, and with `no` they do not.",
+    ),
+    (
+        "LogColor=",
+        "where nothing is said, lines have no colour. What is no terminal gets none in any case.",
+    ),
     (
         "BPFProgram=",
         "a program that an edit names no more stays until the unit stops where its file is gone by then. The same holds for \

@@ -30,8 +30,8 @@ pub use words::{Words, plain_words, quoted, split, unescape_c};
 use std::time::Duration;
 
 use crate::config::{
-    CapabilitySet, CpuWeight, ExitStatusSet, IndexSet, Limit, Resource, Rlimit, ShowStatus,
-    TasksLimit,
+    CapabilitySet, CpuWeight, CrashAction, ExitStatusSet, IndexSet, Limit, Resource, Rlimit,
+    ShowStatus, TasksLimit,
 };
 use crate::signal::Signal;
 
@@ -234,6 +234,22 @@ pub fn show_status(text: &str) -> Parsed<ShowStatus> {
         Ok(true) => Ok(ShowStatus::Yes),
         Ok(false) => Ok(ShowStatus::No),
         Err(_) => ShowStatus::from_word(text).ok_or_else(bad),
+    }
+}
+
+/// `freeze`, `reboot` or `poweroff` (systemd-system.conf(5) of systemd 256, "CrashAction=").
+pub fn crash_action(text: &str) -> Parsed<CrashAction> {
+    let bad = || Fault::new(0, format!("'{text}' is none of: {}", CrashAction::WORDS.join(", ")));
+    CrashAction::from_word(text).ok_or_else(bad)
+}
+
+/// A virtual terminal from 1 to 63; yes is 0, the one that the kernel writes to (systemd(1), "systemd.crash_chvt").
+pub fn crash_terminal(text: &str) -> Parsed<Option<u8>> {
+    let number = text.parse().ok().filter(|number| (1..=63).contains(number));
+    match (number, boolean(text)) {
+        (Some(number), _) => Ok(Some(number)),
+        (None, Ok(is_shown)) => Ok(is_shown.then_some(0)),
+        _ => Err(Fault::new(0, format!("'{text}' is neither yes, no nor a number from 1 to 63"))),
     }
 }
 

@@ -46,6 +46,14 @@ wait_property() {
     echo "$1: $2=$(systemctl show -p "$2" --value "$1") and not $3"
 }
 
+# wait_manager PROPERTY VALUE: the same of the manager.
+wait_manager() {
+    for _ in $(seq 300); do
+        [ "$(systemctl show -p "$1" --value)" = "$2" ] && { echo "$1=$2"; return; }; sleep 0.05
+    done
+    echo "$1=$(systemctl show -p "$1" --value) and not $2"
+}
+
 # show UNIT...: its state, and of the rest what is not as in a unit that was never touched. What ends
 # gets a second for it: jobs are over before that.
 show() {

@@ -52,6 +52,7 @@ Usage: cargo xtask COMMAND
                     the same with N disks from the beginning, beside Debian's own way
   vm md             arrays of every kind, as mdadm makes them, and volume groups on them
   vm ending         soft reboots, and a stack of storage on a slow disk taken apart
+  vm crash          a fault of process 1: services go on, and the machine restarts
   vm records        two boots of one disk: the second draws the shutdown of the first
   vm tests [--seconds N] PACKAGE[/TEST[/NAME]]...
                     tests of this checkout on Debian's kernel with all controllers; TEST is a file of tests/, or `lib`
@@ -120,6 +121,7 @@ fn run(args: &[String]) -> Result<()> {
         ["vm", "devices"] => vm::devices::run(),
         ["vm", "records"] => vm::records::run(),
         ["vm", "ending"] => vm::ending::run(),
+        ["vm", "crash"] => vm::crash::run(),
         ["vm", "tests", "--seconds", seconds, ref what @ ..] => {
             vm::guest_tests::run(what, seconds.parse().context("seconds")?)
         }

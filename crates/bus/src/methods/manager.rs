@@ -5,7 +5,7 @@ use super::filter::Filter;
 use super::listing::{self, find_job, neighbours};
 use super::method::{Invocation, Refusal, Step, Then, methods};
 use super::unit::*;
-use crate::backend::{Call, Leave, Transient};
+use crate::backend::{Call, Leave, ManagerSetting, Transient};
 use crate::descriptors::Descriptors;
 use crate::error::BusError;
 use crate::wire::{Reader, Writer};
@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_sys::{memfd, process};
+use warren_unit::value::show_status;
 use warren_unit::{UnitName, UnitType};
 
 type Out = Result<Step, Refusal>;
@@ -69,7 +70,7 @@ methods! {
     CancelJob "u:id" -> "" Units = cancel_job;
     ClearJobs "" -> "" Units = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
     ResetFailed "" -> "" Units = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
-    SetShowStatus "s:mode" -> "" Environment = |_| not_done("Showing status on the console");
+    SetShowStatus "s:mode" -> "" Environment = set_show_status;
     ListUnits "" -> "a(ssssssouso):units" Read = listing::list_units;
     ListUnitsFiltered "as:states" -> "a(ssssssouso):units" Read = listing::list_units_filtered;
     ListUnitsByPatterns "as:states as:patterns" -> "a(ssssssouso):units" Read =
@@ -93,7 +94,7 @@ methods! {
     Halt "" -> "" Write = |_| leave(Leave::Halt);
     KExec "" -> "" Write = |_| leave(Leave::KExec);
     SoftReboot "s:new_root" -> "" Write = soft_reboot;
-    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
+    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Another root directory than that of a soft reboot, /run/nextroot,");
     SetEnvironment "as:assignments" -> "" Environment = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
     UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
     UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
@@ -390,6 +391,19 @@ fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refusal> {
 
 fn environment(unset: Vec<String>, set: Vec<String>) -> Out {
     Ok(Step::Ask(Call::Environment { unset, set }, Then::Nothing))
+}
+
+/// An empty word is for what the manager began with.
+fn set_show_status(call: &mut Invocation<'_>) -> Out {
+    let word = call.body.str()?;
+    let shown = match word {
+        "" => None,
+        word => Some(
+            show_status(word)
+                .map_err(|_| BusError::invalid_args(format!("Invalid show status '{word}'")))?,
+        ),
+    };
+    Ok(Step::Ask(Call::SetProperty(ManagerSetting::ShowStatus(shown)), Then::Nothing))
 }
 
 fn dump_of_matching(call: &mut Invocation<'_>) -> Result<String, Refusal> {

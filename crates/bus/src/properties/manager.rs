@@ -119,7 +119,7 @@ properties! {
     Progress "d" Never => |s, w| w.f64(progress(s.view()));
     Environment "as" Never => |s, w| w.strs(s.facts().environment.iter().map(|text| &**text));
     ConfirmSpawn "b" Const = "false";
-    ShowStatus "b" Never => |s, w| w.bool(s.facts().defaults.show_status == Some(ShowStatus::Yes));
+    ShowStatus "b" Never => |s, w| w.bool(s.facts().show_status == Some(ShowStatus::Yes));
     UnitPath "as" Const => |s, w| w.strs(s.facts().unit_path.iter().map(|text| &**text));
     DefaultStandardOutput "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_output));
     DefaultStandardError "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_error));

@@ -25,10 +25,11 @@ use crate::protocol::event::{Effect, KillTarget};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use warren_unit::config::ShowStatus;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -86,6 +87,8 @@ enum Record<'r> {
     ClientLog(Cow<'r, ClientLog>),
     /// Whether clients have service watchdogs acted on; follows what else they set. Since version 12.
     ServiceWatchdogs(bool),
+    /// What clients have shown on the console, a word of ShowStatus=; follows what else they set. Since version 13.
+    ShowStatus(Cow<'r, str>),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -181,6 +184,9 @@ pub struct ClientSettings {
     /// Whether service watchdogs are acted on, if they say so; a record of its own.
     #[serde(skip)]
     pub service_watchdogs: Option<bool>,
+    /// What the console shows of units, if they say so; a record of its own.
+    #[serde(skip)]
+    pub show_status: Option<ShowStatus>,
 }
 
 /// What clients set of the manager's own messages (systemctl(1), `log-level` and `log-target`).
@@ -333,10 +339,12 @@ pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
 pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) -> u32 {
     write_frame(out, &Record::ClientSettings(Cow::Borrowed(settings)));
     let log = Some(&settings.log).filter(|log| **log != ClientLog::default());
-    let watchdogs = settings.service_watchdogs;
+    let (watchdogs, shown) = (settings.service_watchdogs, settings.show_status);
     log.inspect(|log| write_frame(out, &Record::ClientLog(Cow::Borrowed(log))));
     watchdogs.inspect(|on| write_frame(out, &Record::ServiceWatchdogs(*on)));
-    1 + u32::from(log.is_some()) + u32::from(watchdogs.is_some())
+    shown.inspect(|shown| write_frame(out, &Record::ShowStatus(shown.as_str().into())));
+    let more = [log.is_some(), watchdogs.is_some(), shown.is_some()];
+    1 + more.map(u32::from).iter().sum::<u32>()
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -478,6 +486,10 @@ impl Restored {
             Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
             Record::ClientLog(log) => self.client_settings.log = log.into_owned(),
             Record::ServiceWatchdogs(on) => self.client_settings.service_watchdogs = Some(on),
+            Record::ShowStatus(word) => {
+                let Some(shown) = ShowStatus::from_word(&word) else { return false };
+                self.client_settings.show_status = Some(shown);
+            }
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;

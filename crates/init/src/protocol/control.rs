@@ -104,6 +104,32 @@ pub enum InitRequest<'a> {
         /// Which helper, from 0.
         index: u16,
     },
+    /// What the process 1 of a host does when it has made a fault. Others take no notice.
+    OnCrash(OnCrash),
+}
+
+/// What is done when process 1 has made a fault (systemd-system.conf(5), "CrashReboot=").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnCrash {
+    /// There is a core dump of it.
+    pub dumps_core: bool,
+    /// A shell is started on the console after 10 s.
+    pub starts_shell: bool,
+    /// This virtual terminal is shown, 0 for the one that the kernel writes to.
+    pub terminal: Option<u8>,
+    /// What follows.
+    pub end: CrashEnd,
+}
+
+/// What follows on a crash of process 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CrashEnd {
+    /// Services go on, without a manager.
+    Freeze,
+    /// The machine restarts.
+    Reboot,
+    /// The machine is powered off.
+    PowerOff,
 }
 
 impl Packet for InitRequest<'_> {

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 11;
+    const VERSION: u8 = 12;
 }
 
 impl SpawnRequest {
@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 6;
+    const VERSION: u8 = 7;
 }
 
 /// What warrend reads from a helper.
@@ -190,6 +190,34 @@ pub struct Missing {
     pub labels: bool,
     /// Process ids of its own.
     pub processes: bool,
+    /// The merging of equal pages of its memory.
+    pub page_merging: bool,
+    /// Places in sets of nf_tables.
+    pub nft_sets: bool,
+}
+
+/// A set of nf_tables that is told who a process is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NftSet {
+    /// What it is told.
+    pub source: NftSource,
+    /// Of its table: NFPROTO_*.
+    pub family: u8,
+    /// The name of its table.
+    pub table: String,
+    /// Its own name.
+    pub name: String,
+}
+
+/// What a set of nf_tables is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NftSource {
+    /// This id of a cgroup.
+    Cgroup(u64),
+    /// The number of the user.
+    User,
+    /// The number of the group.
+    Group,
 }
 
 /// What a process sees of the file system and of the machine.
@@ -344,6 +372,10 @@ pub struct ExecSpec {
     pub timer_slack_ns: Option<u64>,
     /// CoredumpFilter=, the bits of core(5).
     pub coredump_filter: Option<u32>,
+    /// MemoryKSM=
+    pub memory_ksm: Option<bool>,
+    /// NFTSet=: they are told before there is a process.
+    pub nft_sets: Vec<NftSet>,
     /// NUMAPolicy= and NUMAMask=.
     pub numa: Option<Numa>,
     /// CPUAffinity=numa: the processors of the nodes of `numa`, besides those of `cpu_affinity`.

@@ -113,6 +113,13 @@ fn full_request() -> SpawnRequest {
         io_priority: Some(IoPriority { class: 1, level: 2 }),
         timer_slack_ns: Some(1),
         coredump_filter: Some(1),
+        memory_ksm: Some(true),
+        nft_sets: vec![NftSet {
+            source: NftSource::Cgroup(1),
+            family: 2,
+            table: text(),
+            name: text(),
+        }],
         numa: Some(Numa { policy: Some(1), nodes: Some(vec![(1, 2)]) }),
         cpu_affinity_of_nodes: true,
         labels: vec![Label { module: SecurityModule::Smack, label: text(), is_optional: true }],
@@ -212,7 +219,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "0bac020101740174017401017401017401017401017402010101020101010301070174050174017401010101010101020201740101017401017401017401017401010174010174010174020101020301010102010101010102010101010101020101010101010101010102010102017401010102010301020405010601010201040174010174010101017401740201740101020174010101740000000101000101740101017401010174010001740101020101017401010201740101020101740101017400010701017401080901740101740101740101740101740101010174010174",
+        "0cac02010174017401740101740101740101740101740201010102010101030107017405017401740101010101010102020174010101740101740101740101740101017401017401017402010102030101010201010101010201010101010102010101010101010001020174017401010101010102010102017401010102010301020405010601010201040174010174010101017401740201740101020174010101740000000101000101740101017401010174010001740101020101017401010201740101020101740101017400010701017401080901740101740101740101740101740101010174010174",
     );
     let spawned = Spawned {
         pid: 1,
@@ -225,24 +232,26 @@ fn the_language_of_helpers_is_the_one_of_its_version() {
             ipc: true,
             labels: true,
             processes: true,
+            page_merging: true,
+            nft_sets: true,
         },
     };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }),
-        "06000300020201010101010101",
+        "070003000202010101010101010101",
     );
     let error =
         SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "0600030105040174010e",
+        "0700030105040174010e",
     );
     let error = SpawnError { step: ExecStep::Pam, errno: 0, message: "t".to_owned(), pid: None };
     check_bytes(
         &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
-        "060003011900017400",
+        "070003011900017400",
     );
-    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "06010174");
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "07010174");
 }
 
 #[test]
@@ -258,7 +267,10 @@ fn the_first_question_and_its_answer_never_change() {
 
 #[test]
 fn the_language_of_init_never_changes() {
-    use super::control::{InitMessage::*, InitRequest, PowerAction, Refusal, StartReason};
+    use super::control::{
+        CrashEnd, InitMessage::*, InitRequest, OnCrash, PowerAction, Refusal, StartReason,
+    };
+    let on_crash = |terminal, end| OnCrash { dumps_core: true, starts_shell: false, terminal, end };
     for (request, bytes) in [
         (InitRequest::Hello, "0100"),
         (InitRequest::StoreFd { name: "n" }, "0101016e"),
@@ -273,6 +285,9 @@ fn the_language_of_init_never_changes() {
         (InitRequest::Power(PowerAction::SoftReboot), "010505"),
         (InitRequest::Ping { n: 1 }, "010601"),
         (InitRequest::EndHelper { index: 1 }, "010701"),
+        (InitRequest::OnCrash(on_crash(None, CrashEnd::Freeze)), "010801000000"),
+        (InitRequest::OnCrash(on_crash(Some(7), CrashEnd::PowerOff)), "01080100010702"),
+        (InitRequest::OnCrash(on_crash(None, CrashEnd::Reboot)), "010801000001"),
     ] {
         check_bytes(&request, bytes);
     }

@@ -28,6 +28,28 @@ pub(crate) fn words(command_line: &str) -> Vec<String> {
     words
 }
 
+/// What is said last of an option: nothing behind its name is a yes. Its name may have `-` for `_`
+/// (kernel-command-line(7)).
+pub(crate) fn said<'w>(words: &'w [String], option: &str) -> Option<Said<'w>> {
+    let value = |word: &'w String| {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Said::Value(value)),
+            None => (word.as_str(), Said::Name),
+        };
+        (name.replace('-', "_") == option).then_some(value)
+    };
+    words.iter().rev().find_map(value)
+}
+
+/// What a word of the command line says of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said<'w> {
+    /// Its name alone.
+    Name,
+    /// What stands behind `=`.
+    Value(&'w str),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +58,17 @@ mod tests {
     fn quotes_hold_words_together() {
         let words = words("quiet  a=\"b c\" \"d=e f\"\tg=\"\" \"h\n");
         assert_eq!(words, ["quiet", "a=b c", "d=e f", "g=", "h\n"]);
+    }
+
+    #[test]
+    fn the_last_word_counts_and_a_dash_is_an_underscore() {
+        let said = |text: &str| format!("{:?}", said(&words(text), "systemd.log_time"));
+        assert_eq!(said("quiet systemd.log_times=1 log_time"), "None");
+        assert_eq!(said("systemd.log_time=no systemd.log-time"), "Some(Name)");
+        assert_eq!(
+            said("systemd.log_time systemd.log-time=0 a=systemd.log_time"),
+            "Some(Value(\"0\"))"
+        );
+        assert_eq!(said("systemd.log_time="), "Some(Value(\"\"))");
     }
 }

@@ -9,7 +9,9 @@
 //! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
 use std::collections::VecDeque;
+use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
@@ -17,6 +19,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
 use warren_unit::Scope;
 use warren_unit::UnitName;
+use warren_unit::config::{LineStyle, ShowStatus};
 use warren_wire::log_link::put_entry;
 
 /// Entries are put together up to this size of a packet, bytes.
@@ -39,7 +42,11 @@ pub(crate) const ERR: u8 = 3;
 
 pub(crate) const WARNING: u8 = 4;
 
+const NOTICE: u8 = 5;
+
 pub(crate) const INFO: u8 = 6;
+
+pub(crate) const DEBUG: u8 = 7;
 
 /// What is sent at once, and how many messages are lost with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +76,12 @@ static LEVEL: AtomicU8 = AtomicU8::new(u8::MAX);
 
 /// Where to, as a client set it: the place of its word.
 static TARGET: AtomicU8 = AtomicU8::new(u8::MAX);
+
+/// What is shown of units: the place of its word; none while nobody says.
+static SHOW_STATUS: AtomicU8 = AtomicU8::new(u8::MAX);
+
+/// How lines on standard error look: [`Style::to_bits`].
+static STYLE: AtomicU8 = AtomicU8::new(Style::USUAL.to_bits());
 
 pub(crate) static SETUP: OnceLock<Setup> = OnceLock::new();
 
@@ -132,6 +145,76 @@ pub fn restrict(level: Option<u8>, target: Option<Target>) {
     LEVEL.store(level.unwrap_or(u8::MAX), Ordering::Relaxed);
     let known = Target::WORDS.iter().position(|(_, known)| Some(*known) == target);
     TARGET.store(known.map_or(u8::MAX, |at| at as u8), Ordering::Relaxed);
+}
+
+/// Has the console show this of units ([`shows`]).
+pub fn set_show_status(shown: Option<ShowStatus>) {
+    let known = ShowStatus::ALL.iter().position(|known| Some(*known) == shown);
+    SHOW_STATUS.store(known.map_or(u8::MAX, |at| at as u8), Ordering::Relaxed);
+}
+
+/// Whether the console is to show the end of a job that has failed, or not.
+pub fn shows(has_failed: bool) -> bool {
+    let shown = ShowStatus::ALL.get(usize::from(SHOW_STATUS.load(Ordering::Relaxed)));
+    shown.is_some_and(|shown| shown.shows(has_failed))
+}
+
+/// Has lines on standard error look so.
+pub fn set_style(stated: LineStyle) {
+    STYLE.store(Style::of(stated).to_bits(), Ordering::Relaxed);
+}
+
+/// The arguments by which another warrend's lines look as ours.
+pub fn style_arguments() -> [String; 3] {
+    let Style { color, location, time } = Style::in_force();
+    let argument = |name, on| format!("--log-{name}={}", if on { "yes" } else { "no" });
+    [argument("color", color), argument("location", location), argument("time", time)]
+}
+
+/// How lines on standard error look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Style {
+    /// On a terminal they have a colour by how grave they are.
+    color: bool,
+    /// They say where in the code they come from.
+    location: bool,
+    /// They begin with the time since the kernel started.
+    time: bool,
+}
+
+impl Style {
+    /// Where nothing is said.
+    const USUAL: Style = Style { color: false, location: false, time: true };
+
+    fn of(stated: LineStyle) -> Style {
+        let LineStyle { color, location, time } = stated;
+        Style {
+            color: color.unwrap_or(Style::USUAL.color),
+            location: location.unwrap_or(Style::USUAL.location),
+            time: time.unwrap_or(Style::USUAL.time),
+        }
+    }
+
+    const fn to_bits(self) -> u8 {
+        self.color as u8 | (self.location as u8) << 1 | (self.time as u8) << 2
+    }
+
+    fn in_force() -> Style {
+        let bits = STYLE.load(Ordering::Relaxed);
+        Style { color: bits & 1 != 0, location: bits & 2 != 0, time: bits & 4 != 0 }
+    }
+}
+
+/// What a terminal is sent before a line of this level of syslog(3), and behind it (console_codes(4)).
+fn colors(level: u8) -> (&'static str, &'static str) {
+    const AS_BEFORE: &str = "\x1b[0m";
+    match level {
+        0..=ERR => ("\x1b[1;31m", AS_BEFORE),
+        WARNING => ("\x1b[1;33m", AS_BEFORE),
+        NOTICE => ("\x1b[1m", AS_BEFORE),
+        INFO => ("", ""),
+        _ => ("\x1b[90m", AS_BEFORE),
+    }
 }
 
 /// Says whether there is a log daemon.
@@ -220,7 +303,7 @@ impl Outbox {
 /// What is said of messages that were lost.
 fn told_of_lost(lost: u64) -> Vec<u8> {
     let text = format!("lost {lost} messages of the manager: the log did not take them");
-    let mut part = Message { level: WARNING, text: &text, fields: &[] }.encode();
+    let mut part = Message::new(WARNING, &text).encode();
     part.push(b'\n');
     part
 }
@@ -230,6 +313,15 @@ pub(crate) struct Message<'a> {
     pub(crate) level: u8,
     pub(crate) text: &'a str,
     pub(crate) fields: &'a [(&'a str, &'a str)],
+    /// Where in the code it is said.
+    place: &'static Location<'static>,
+}
+
+impl<'a> Message<'a> {
+    #[track_caller]
+    fn new(level: u8, text: &'a str) -> Message<'a> {
+        Message { level, text, fields: &[], place: Location::caller() }
+    }
 }
 
 impl Message<'_> {
@@ -251,10 +343,21 @@ impl Message<'_> {
     /// A log that cannot be written to is no reason to stop. One write for the line: init and the
     /// services of a nested machine write there too, and this process may be killed.
     fn print(&self) {
+        let style = Style::in_force();
+        let color = style.color && std::io::stderr().is_terminal();
         let now = warren_sys::time::monotonic_ns();
+        warren_sys::terminal::say(self.line(Style { color, ..style }, now).as_bytes());
+    }
+
+    /// The line, at so many nanoseconds since the kernel started.
+    fn line(&self, style: Style, now: u64) -> String {
         let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
-        let line = format!("[{seconds:>5}.{micros:06}] warrend: {}\n", self.text);
-        warren_sys::terminal::say(line.as_bytes());
+        let said = |is_said: bool, text: String| if is_said { text } else { String::new() };
+        let time = said(style.time, format!("[{seconds:>5}.{micros:06}] "));
+        let (file, line) = (self.place.file(), self.place.line());
+        let place = said(style.location, format!("{file}:{line}: "));
+        let (before, after) = if style.color { colors(self.level) } else { ("", "") };
+        format!("{time}warrend: {place}{before}{}{after}\n", self.text)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -279,28 +382,33 @@ fn beginning(text: &str) -> &str {
 }
 
 /// Says one line.
+#[track_caller]
 pub fn line(text: std::fmt::Arguments<'_>) {
-    Message { level: INFO, text: &text.to_string(), fields: &[] }.say(true);
+    Message::new(INFO, &text.to_string()).say(true);
 }
 
 /// Says why the manager does not come up: on standard error whatever is said where else, as this process ends
 /// before it sends anything.
+#[track_caller]
 pub fn last_words(text: &str) {
-    Message { level: ERR, text, fields: &[] }.print();
+    Message::new(ERR, text).print();
 }
 
-/// Shows a line on the console, whoever takes the log.
-pub fn status(text: &str) {
+/// Shows a line of this level of syslog(3) on the console, whoever takes the log.
+#[track_caller]
+pub fn status(level: u8, text: &str) {
     if Target::in_force() != Target::Null {
-        Message { level: INFO, text, fields: &[] }.print();
+        Message::new(level, text).print();
     }
 }
 
 /// Warns of what has this name, in that invocation: among its messages, and with the console.
+#[track_caller]
 pub fn warn_named(name: &UnitName, invocation: u128, text: &str) {
     about_named(name, invocation, WARNING, text, &[], true);
 }
 
+#[track_caller]
 pub(crate) fn about_named(
     name: &UnitName,
     invocation: u128,
@@ -320,7 +428,7 @@ pub(crate) fn about_named(
         fields.push((invocation_field, &invocation));
     }
     fields.extend(more);
-    Message { level, text, fields: &fields }.say(to_console);
+    Message { fields: &fields, ..Message::new(level, text) }.say(to_console);
 }
 
 /// [`line()`] with format arguments.
@@ -398,16 +506,37 @@ mod tests {
     fn a_long_text_is_cut_between_characters() {
         let long = "\u{e9}".repeat(TEXT_BYTES_MAX) + "!";
         let fields = [("UNIT", "a.service"), ("WHY", &*long)];
-        let bytes = Message { level: ERR, text: &format!("x{long}"), fields: &fields }.encode();
+        let text = format!("x{long}");
+        let bytes = Message { fields: &fields, ..Message::new(ERR, &text) }.encode();
         assert!(bytes.len() < 2 * TEXT_BYTES_MAX + ENTRY_BYTES);
         let text = String::from_utf8(bytes).expect("whole characters");
         assert!(text.contains("UNIT=a.service") && !text.contains('!'));
     }
 
     #[test]
+    fn lines_look_as_it_is_stated() {
+        let message = Message::new(WARNING, "a.service: odd");
+        let place = format!("{}:{}: ", message.place.file(), message.place.line());
+        assert!(place.ends_with(&format!("say.rs:{}: ", line!() - 2)), "{place}");
+        let line = |stated: LineStyle| message.line(Style::of(stated), 1_234_567_890);
+        let usual = LineStyle::default();
+        assert_eq!(line(usual), "[    1.234567] warrend: a.service: odd\n");
+        let time = Some(false);
+        assert_eq!(line(LineStyle { time, ..usual }), "warrend: a.service: odd\n");
+        let color = Some(true);
+        let colored = line(LineStyle { color, time, ..usual });
+        assert_eq!(colored, "warrend: \x1b[1;33ma.service: odd\x1b[0m\n");
+        let all = line(LineStyle { color, location: Some(true), time: Some(true) });
+        let end = "\x1b[1;33ma.service: odd\x1b[0m\n";
+        assert_eq!(all, format!("[    1.234567] warrend: {place}{end}"));
+        let info = Message::new(INFO, "fine").line(Style { color: true, ..Style::USUAL }, 0);
+        assert_eq!(info, "[    0.000000] warrend: fine\n");
+    }
+
+    #[test]
     fn a_message_has_its_fields() {
         let fields = [("UNIT", "a.service")];
-        let bytes = Message { level: ERR, text: "two\nlines", fields: &fields }.encode();
+        let bytes = Message { fields: &fields, ..Message::new(ERR, "two\nlines") }.encode();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(text.starts_with("KIND=entry\nTIME_US="), "{text:?}");
         let end = "PRIORITY=3\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=warrend\n\

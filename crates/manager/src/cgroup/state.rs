@@ -1,5 +1,6 @@
 //! The part of the manager's state that is about cgroups.
 
+use crate::cgroup::nft_sets::{NftSets, NftThread};
 use crate::cgroup::slices::OfSlices;
 use crate::cgroup::tree::Groups;
 use crate::cgroup::unwatched::UnwatchedGroups;
@@ -14,4 +15,8 @@ pub(crate) struct CgroupState {
     pub(crate) unwatched_groups: UnwatchedGroups,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
+    /// What sets of nf_tables are told of units.
+    pub(crate) nft_sets: NftSets,
+    /// Who changes them.
+    pub(crate) nft_thread: NftThread,
 }

@@ -64,7 +64,12 @@ impl Daemon {
             }
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
-                self.done(id, result);
+                match result {
+                    Done::Ok if self.has_nft_sets(unit, &settings) => {
+                        self.tell_nft_sets_beside(unit, &settings, Some(id));
+                    }
+                    result => self.done(id, result),
+                }
             }
             Effect::AttachProcesses { id, unit, pids, settings } => {
                 self.attach_to_scope(id, unit, &pids, &settings);
@@ -272,6 +277,9 @@ impl Daemon {
         self.warn_of_limits(unit, not_applied);
         if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
             say!("{}: {error}", self.core.graph().name(unit));
+        }
+        if self.has_nft_sets(unit, settings) {
+            self.tell_nft_sets_beside(unit, settings, None);
         }
         if let Some(before) = before.filter(|_| is_slice) {
             self.limit_members(unit, before, settings);
@@ -576,6 +584,7 @@ impl Daemon {
         }
         let leaves =
             self.stages.shutdown.under_way.as_ref().and_then(|ending| ending.leaves_groups());
+        self.leave_nft_sets(unit, settings);
         if leaves.is_none_or(|for_good| !self.cgroup.groups.leave(unit, is_slice, for_good)) {
             self.remove_group(unit);
         }

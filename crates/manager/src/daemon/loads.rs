@@ -54,7 +54,7 @@ pub(crate) struct StartTransient {
 }
 
 impl AfterLoad {
-    fn is_reload(&self) -> bool {
+    pub(crate) fn is_reload(&self) -> bool {
         use AfterLoad::{BusReload, Report, SignalReload};
         matches!(self, Report { .. } | BusReload(_) | SignalReload)
     }

@@ -17,11 +17,12 @@ use warren_core::protocol::event::{BusName, Event};
 use warren_core::protocol::request::{Asker, Reply, Request};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
+use warren_unit::config::ShowStatus;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::base::answers::AnswerTo;
 use crate::base::clock::now;
-use crate::base::say::{Target, restrict, say};
+use crate::base::say::{DEBUG, Target, restrict, say, set_show_status, set_style};
 use crate::config::unit_files::Question;
 use crate::control::caller::is_privileged;
 use crate::daemon::clients::Client;
@@ -263,32 +264,44 @@ impl Daemon {
                 self.set_client_settings(ClientSettings { exit_code, ..settings });
                 Ok(Answer::Done)
             }
-            Call::SetProperty(ManagerSetting::LogLevel(level)) => {
-                let settings = self.recording.state.client_settings().clone();
-                let log = ClientLog { level, ..settings.log.clone() };
-                self.set_client_settings(ClientSettings { log, ..settings });
-                Ok(Answer::Done)
-            }
-            Call::SetProperty(ManagerSetting::LogTarget(word)) => {
+            Call::SetProperty(setting) => self.set_by_client(setting),
+            // The rest is answered where it was taken.
+            _ => Err(BusError::not_supported("This version does not support this.")),
+        }
+    }
+
+    fn set_by_client(&mut self, setting: ManagerSetting) -> Outcome {
+        let mut settings = self.recording.state.client_settings().clone();
+        match setting {
+            ManagerSetting::LogLevel(level) => settings.log.level = level,
+            ManagerSetting::LogTarget(word) => {
                 if !word.is_empty() && Target::parse(&word).is_none() {
                     let text = "The manager logs to auto, console, journal or null.";
                     return Err(BusError::invalid_args(text));
                 }
-                let settings = self.recording.state.client_settings().clone();
-                let target = Some(word).filter(|word| !word.is_empty()).map(Into::into);
-                let log = ClientLog { target, ..settings.log.clone() };
-                self.set_client_settings(ClientSettings { log, ..settings });
-                Ok(Answer::Done)
+                settings.log.target = Some(word).filter(|word| !word.is_empty()).map(Into::into);
             }
-            Call::SetProperty(ManagerSetting::ServiceWatchdogs(on)) => {
-                let settings = self.recording.state.client_settings().clone();
-                let service_watchdogs = Some(on);
-                self.set_client_settings(ClientSettings { service_watchdogs, ..settings });
-                Ok(Answer::Done)
-            }
-            // The rest is answered where it was taken.
-            _ => Err(BusError::not_supported("This version does not support this.")),
+            ManagerSetting::ServiceWatchdogs(on) => settings.service_watchdogs = Some(on),
+            ManagerSetting::ShowStatus(shown) => settings.show_status = shown,
         }
+        self.set_client_settings(settings);
+        Ok(Answer::Done)
+    }
+
+    /// A signal of systemd(1) that says how the manager tells of what it does, counted from SIGRTMIN. Others are ignored.
+    pub(crate) fn set_by_signal(&mut self, real_time: i32) {
+        let target = |word: &str| ManagerSetting::LogTarget(word.to_owned());
+        let setting = match real_time {
+            20 => ManagerSetting::ShowStatus(Some(ShowStatus::Yes)),
+            21 => ManagerSetting::ShowStatus(Some(ShowStatus::No)),
+            22 => ManagerSetting::LogLevel(Some(DEBUG)),
+            23 => ManagerSetting::LogLevel(None),
+            26 => target(""),
+            27 => target(Target::Console.as_str()),
+            28 => return say!("the manager has no log target kmsg: ignoring SIGRTMIN+28"),
+            _ => return,
+        };
+        self.set_by_client(setting).expect("these words are known");
     }
 
     /// It is written down before it is promised: the next manager goes on with it.
@@ -392,6 +405,7 @@ impl Daemon {
             let defaults = Arc::new(self.options.at_this_boot((**defaults).clone()));
             self.shared.set_defaults(defaults.clone());
             self.follow_watchdog();
+            self.follow_crash_settings();
             let stated_by_clients = self.recording.state.client_settings().clone();
             self.follow_client_settings(&stated_by_clients);
             self.event_loop.events.push_back(Event::Defaults(defaults));
@@ -444,6 +458,9 @@ impl Daemon {
             crate::daemon::unit_log::diagnostics(&loading.diagnostics);
         }
         let after = self.loads.take(token);
+        if after.as_ref().is_some_and(AfterLoad::is_reload) && !dry_run {
+            self.refill_nft_sets();
+        }
         self.publish_reload();
         match after {
             Some(AfterLoad::Enqueue { asker, call, client }) => {
@@ -612,6 +629,9 @@ impl Daemon {
         let level = level.or_else(|| self.options.log_level(&stated));
         let target = target.unwrap_or_else(|| self.options.log_target(&stated));
         restrict(level, Some(target));
+        let show_status = settings.show_status.or(stated.show_status);
+        set_show_status(show_status);
+        set_style(stated.line_style);
         let at_boot = || self.options.service_watchdogs();
         let service_watchdogs = settings.service_watchdogs.or_else(at_boot).unwrap_or(true);
         if self.shared.facts().service_watchdogs != service_watchdogs {
@@ -625,6 +645,7 @@ impl Daemon {
             facts.environment = all;
             facts.exit_code = settings.exit_code;
             facts.service_watchdogs = service_watchdogs;
+            facts.show_status = show_status;
         });
     }
 

@@ -94,13 +94,13 @@ impl Daemon {
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.stages.startup.is_first_unit_requested = started;
         self.take_up_ending(&restored);
-        match reason {
+        let client_settings = match reason {
             // Its userspace begins with what the manager does.
-            StartReason::SoftReboot => {
-                self.recording.state.set_client_settings(ClientSettings::default())
-            }
-            _ => self.follow_client_settings(&restored.client_settings),
-        }
+            StartReason::SoftReboot => ClientSettings::default(),
+            _ => restored.client_settings.clone(),
+        };
+        self.follow_client_settings(&client_settings);
+        self.recording.state.set_client_settings(client_settings);
         let late = restored.late.clone();
         let held = FormerHolders::of(&restored);
         self.take_up_devices(&graph, &restored);
@@ -134,6 +134,7 @@ impl Daemon {
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
             self.cgroup.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }
+        self.take_up_nft_sets(&held.groups);
         self.reopen_processes();
         let mut effects: Vec<Effect> =
             late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();

@@ -6,7 +6,7 @@ use crate::base::console::Console;
 use crate::base::host::{ends_container, owns_machine};
 use crate::base::inherited;
 use crate::base::power_action;
-use crate::base::say::say;
+use crate::base::say::{say, style_arguments};
 use crate::base::token;
 use crate::base::token::NOBODY;
 use crate::daemon::{Daemon, Leaving};
@@ -513,7 +513,8 @@ impl Daemon {
     /// Runs warrend with these arguments, beside the manager.
     fn run_own(&mut self, effect: EffectId, arguments: Vec<String>) -> bool {
         let path = crate::base::host::own_program();
-        let argv = std::iter::once("warrend".to_owned()).chain(arguments).collect();
+        let argv = std::iter::once("warrend".to_owned());
+        let argv = argv.chain(style_arguments()).chain(arguments).collect();
         // It says what it does where the manager does.
         let said = std::io::stderr().as_fd().try_clone_to_owned();
         let stderr = said.as_ref().map_or(StdOutput::Null, |_| StdOutput::Fd(0));

@@ -241,6 +241,7 @@ impl Daemon {
             passed_at += fd.iter().len();
             at
         });
+        let nft_sets = self.tell_nft_sets(spawn);
         let host = SpawnHost {
             unit: &unit,
             context: &self.core.settings().context,
@@ -258,6 +259,7 @@ impl Daemon {
             standard,
             namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
             must_hold: defaults.refuses_missing_protection,
+            nft_sets,
             memory_pressure,
             defaults: &defaults,
             architecture_filter: &architecture_filter,

@@ -14,7 +14,7 @@ use warren_core::machine::Core;
 use warren_core::model::ids::UnitId;
 use warren_core::model::state::BootTimes;
 use warren_core::model::time::{Moment, Monotonic};
-use warren_core::persist::run_state::Restored;
+use warren_core::persist::run_state::{ClientSettings, Restored};
 use warren_core::protocol::event::Event;
 use warren_core::settings::Settings;
 use warren_init::protocol::control::{
@@ -34,6 +34,7 @@ use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
+use crate::cgroup::nft_sets::{NftSets, NftThread};
 use crate::cgroup::slices::OfSlices;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::{Groups, root_path};
@@ -190,6 +191,7 @@ fn make(
     let context =
         Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
+    crate::base::say::set_style(defaults.line_style);
     crate::base::own_limits::apply(&defaults);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     if greeting.welcome.reason == StartReason::First {
@@ -358,6 +360,8 @@ fn make(
         of_slices: OfSlices::default(),
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
+        nft_sets: NftSets::default(),
+        nft_thread: NftThread::default(),
     };
     let stages = Stages {
         startup: Startup::new(began),
@@ -405,6 +409,7 @@ fn make(
         None => {
             daemon.record_beginning(units as u64);
             daemon.triggers.mounts = read(mounts)?;
+            daemon.follow_client_settings(&ClientSettings::default());
             daemon.begin(graph);
         }
     }

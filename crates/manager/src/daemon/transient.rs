@@ -130,6 +130,9 @@ impl Daemon {
         let is_attached = result == Done::Ok;
         self.done(id, result);
         if is_attached {
+            if self.has_nft_sets(unit, settings) {
+                self.tell_nft_sets_beside(unit, settings, None);
+            }
             self.cgroup.groups.note_use(unit);
             // They may have ended before the group was watched.
             if self.cgroup.groups.found_empty(unit) {

@@ -117,6 +117,7 @@ pub(crate) fn title(view: &View, unit: UnitId) -> String {
 }
 
 /// Warns of a unit: among its messages, and with the console.
+#[track_caller]
 pub fn warn(view: &View, settings: &Settings, unit: UnitId, text: &str) {
     about(view, settings, unit, WARNING, text, &[], true);
 }
@@ -144,6 +145,7 @@ pub(crate) fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8)
 }
 
 /// Says something about a unit, with the fields that name it.
+#[track_caller]
 pub(crate) fn about(
     view: &View,
     settings: &Settings,
@@ -189,8 +191,8 @@ pub(crate) fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
     }
 }
 
-/// On the console only where the manager's file says so (ShowStatus=): a boot of thousands of units would be told one
-/// by one there. What went wrong is there by its reason.
+/// On the console only where somebody says so (ShowStatus=): a boot of thousands of units would be told one by one
+/// there. What went wrong is there by its reason.
 pub(crate) fn job_ended(
     view: &View,
     settings: &Settings,
@@ -213,9 +215,8 @@ pub(crate) fn job_ended(
     more.extend(took.as_deref().map(|took| ("WARREN_TOOK_US", took)));
     about(view, settings, unit, words.level, &text, &more, false);
     let passes = !view.totals.startup_finished || view.is_going_down();
-    let shows = settings.defaults.show_status.is_some_and(|it| it.shows(words.level == ERR));
-    if passes && shows {
-        crate::base::say::status(&text);
+    if passes && crate::base::say::shows(words.level == ERR) {
+        crate::base::say::status(words.level, &text);
     }
 }
 

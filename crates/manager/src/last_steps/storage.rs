@@ -15,7 +15,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::mount;
 use warren_sys::process;
 
-use crate::base::say::say;
+use crate::base::say::{say, style_arguments};
 use crate::last_steps::holders::{are_kept_by_us, holders, writers};
 use crate::last_steps::programs;
 use crate::last_steps::programs::Programs;
@@ -317,7 +317,8 @@ fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
     if let Step::Detach(path) = &step {
         say!("{}", in_use(path));
     }
-    let child = Command::new("/proc/self/exe").arg(step.to_command()).spawn();
+    let mut command = Command::new("/proc/self/exe");
+    let child = command.args(style_arguments()).arg(step.to_command()).spawn();
     child
         .map_err(|e| format!("{}: {e}", step.path()))
         .and_then(|child| watch(index, step, child, epoll))

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_init::client::{self, ClientError, Handed, Incoming, InitEvent};
-use warren_init::protocol::control::{CONTROL_FD, InitRequest, PowerAction, Refusal, Welcome};
+use warren_init::protocol::control::{
+    CONTROL_FD, InitRequest, OnCrash, PowerAction, Refusal, Welcome,
+};
 use warren_init::protocol::ring::{ExitRecord, Ring};
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
@@ -203,6 +205,11 @@ impl InitLink {
     /// The manager is alive; [`FromInit::Pong`] is the answer to the last of several.
     pub fn ping(&self, n: u64) -> Result<()> {
         self.send(&InitRequest::Ping { n }, None)
+    }
+
+    /// What process 1 does when it has made a fault.
+    pub fn on_crash(&self, plan: OnCrash) -> Result<()> {
+        self.send(&InitRequest::OnCrash(plan), None)
     }
 
     /// Ends everything.

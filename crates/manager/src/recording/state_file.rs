@@ -276,6 +276,7 @@ mod tests {
 
     use super::*;
     use warren_core::persist::run_state::ClientLog;
+    use warren_unit::config::ShowStatus;
 
     fn restored(file: &StateFile) -> Restored {
         let bytes = memfd::read_all(file.fd(), STATE_BYTES_MAX).expect("it can be read");
@@ -325,8 +326,8 @@ mod tests {
         assert_eq!(restored(&file).client_settings, ClientSettings::default());
         let environment = Some([("A".into(), "b c".into())].into());
         let log = ClientLog { level: Some(4), target: None };
-        let service_watchdogs = Some(false);
-        let set = ClientSettings { environment, exit_code: 7, log, service_watchdogs };
+        let (service_watchdogs, show_status) = (Some(false), Some(ShowStatus::Error));
+        let set = ClientSettings { environment, exit_code: 7, log, service_watchdogs, show_status };
         file.set_client_settings(set.clone());
         let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
         let read_only = std::fs::File::open(path).expect("it can be opened");

@@ -12,8 +12,9 @@ use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Label, LoginKind, LoginRecord, Numa, Rlimit, Scheduling, SecurityModule, Served,
-    ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View, WorkingDirectory,
+    LOG_SOCKETS, Label, LoginKind, LoginRecord, NftSet, Numa, Rlimit, Scheduling, SecurityModule,
+    Served, ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View,
+    WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::images::Place as ImagePlace;
@@ -78,6 +79,8 @@ pub struct SpawnHost<'a> {
     pub standard: [Option<u16>; 3],
     /// Which of the packet's fds are the store of the run's namespaces.
     pub namespace_store: Option<[u16; 2]>,
+    /// The sets of nf_tables that are told who it is.
+    pub nft_sets: Vec<NftSet>,
 }
 
 /// The kernel's log.
@@ -222,6 +225,8 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         io_priority: io_priority(exec),
         timer_slack_ns: exec.timer_slack_nsec,
         coredump_filter: exec.coredump_filter,
+        memory_ksm: exec.memory_ksm,
+        nft_sets: host.nft_sets.clone(),
         numa: numa(exec, inherited),
         cpu_affinity_of_nodes: exec.cpu_affinity_of_nodes,
         keyring: match exec.keyring_mode {

@@ -173,7 +173,9 @@ pub(crate) fn missing_settings(exec: &ExecConfig, missing: Missing) -> Vec<&'sta
     let has_label = |(_, label): &(&str, &Option<Label>)| label.is_some();
     let labels = labels.into_iter().filter(|label| missing.labels && has_label(label));
     let others = exec.protections.iter().filter(is_missing).map(|asked| asked.setting);
-    others.chain(labels.map(|(setting, _)| setting)).collect()
+    let merging = missing.page_merging.then_some("MemoryKSM");
+    let sets = missing.nft_sets.then_some("NFTSet");
+    others.chain(labels.map(|(setting, _)| setting)).chain(merging).chain(sets).collect()
 }
 
 #[cfg(test)]
@@ -208,6 +210,10 @@ mod tests {
         let mounts = Missing { mounts: true, ..Missing::default() };
         assert_eq!(missing_settings(&exec, mounts), ["PrivateTmp"]);
         assert_eq!(missing_settings(&exec, Missing { host_name: true, ..mounts }).len(), 2);
+        let merging = Missing { page_merging: true, ..Missing::default() };
+        assert_eq!(missing_settings(&exec, merging), ["MemoryKSM"]);
+        let sets = Missing { nft_sets: true, ..Missing::default() };
+        assert_eq!(missing_settings(&exec, sets), ["NFTSet"]);
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl Unit<'_> {
             deny: self.bind_rules(id!(Cgroup "SocketBindDeny")),
         };
         config.network_interfaces = self.network_interfaces();
+        config.nft_sets = self.nft_sets();
         config.ingress_filters = self.pinned(id!(Cgroup "IPIngressFilterPath"), "ingress:");
         config.egress_filters = self.pinned(id!(Cgroup "IPEgressFilterPath"), "egress:");
         config.bpf_programs = self.pinned(id!(Cgroup "BPFProgram"), "");
@@ -277,6 +278,23 @@ impl Unit<'_> {
             }
         }
         out
+    }
+
+    fn nft_sets(&self) -> Vec<NftSet> {
+        let mut sets = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Cgroup "NFTSet")) {
+            match NftSet::parse(&word) {
+                Some(set) if sets.contains(&set) => {}
+                Some(set) if sets.len() < NFT_SETS_MAX => sets.push(set),
+                _ => {
+                    let message = format!(
+                        "'{word}' is not a source, family, table and set, as cgroup:inet:filter:services"
+                    );
+                    self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
+                }
+            }
+        }
+        sets
     }
 
     fn network_interfaces(&self) -> Option<Interfaces> {

@@ -128,6 +128,7 @@ impl Unit<'_> {
                 .value(id!(Exec "TimerSlackNSec"), nanoseconds)
                 .or(self.defaults.inherited.timer_slack_nsec),
             coredump_filter: self.coredump_filter(),
+            memory_ksm: merged.optional_flag(id!(Exec "MemoryKSM")),
             numa_policy: merged.word(id!(Exec "NUMAPolicy"), NumaPolicy::from_word),
             numa_nodes: self.numa_nodes(id!(Exec "NUMAMask")),
             cpu_affinity_of_nodes: self.has_affinity_of_nodes(),

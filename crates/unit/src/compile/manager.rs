@@ -8,8 +8,8 @@ use warren_sandbox::seccomp;
 
 use super::exec::nanoseconds;
 use crate::config::{
-    CapabilitySet, EmergencyAction, NumaPolicy, OomPolicy, Rlimits, StatusUnitFormat, Watchdog,
-    WatchdogTime, is_variable_name,
+    CapabilitySet, Crash, CrashAction, EmergencyAction, LineStyle, NumaPolicy, OomPolicy, Rlimits,
+    StatusUnitFormat, Watchdog, WatchdogTime, is_variable_name,
 };
 use crate::context::{Bounds, Context, Defaults, Inherited, Scope};
 use crate::diagnostic::{Code, Diagnostic};
@@ -63,6 +63,12 @@ impl Unit<'_> {
             log_level: merged.value(id!(Manager "LogLevel"), value::log_level),
             watchdog: Arc::new(self.watchdog()),
             show_status: merged.value(id!(Manager "ShowStatus"), value::show_status),
+            crash: self.crash(),
+            line_style: LineStyle {
+                color: merged.optional_flag(id!(Manager "LogColor")),
+                location: merged.optional_flag(id!(Manager "LogLocation")),
+                time: merged.optional_flag(id!(Manager "LogTime")),
+            },
             status_unit_format: merged
                 .word(id!(Manager "StatusUnitFormat"), StatusUnitFormat::from_word)
                 .unwrap_or(built_in.status_unit_format),
@@ -100,6 +106,20 @@ impl Unit<'_> {
             standard_error: merged
                 .value(id!(Manager "DefaultStandardError"), value::output)
                 .unwrap_or_else(|| built_in.standard_error.clone()),
+        }
+    }
+
+    fn crash(&self) -> Crash {
+        let merged = &self.merged;
+        let reboots = merged.optional_flag(id!(Manager "CrashReboot"));
+        let action = |reboots| if reboots { CrashAction::Reboot } else { CrashAction::Freeze };
+        Crash {
+            dumps_core: merged.optional_flag(id!(Manager "DumpCore")),
+            starts_shell: merged.optional_flag(id!(Manager "CrashShell")),
+            terminal: merged.value(id!(Manager "CrashChangeVT"), value::crash_terminal),
+            action: merged
+                .word(id!(Manager "CrashAction"), CrashAction::from_word)
+                .or(reboots.map(action)),
         }
     }
 

@@ -429,7 +429,7 @@ fn names_of_journal_namespaces_are_parts_of_file_names() {
 
 #[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nRootVerity=/x\nMemoryKSM=yes\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nRootVerity=/x\nUSBFunctionStrings=/x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
@@ -564,15 +564,15 @@ fn lists_that_protect_are_kept_whole() {
 
 #[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
-    let text = "[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nOOMPolicy=rubbish\n";
+    let text = "[Service]\nExecStart=/bin/x\nUSBFunctionStrings=/x\nOOMPolicy=rubbish\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     shown.sort_unstable();
     assert_eq!(
         shown,
         [
-            "MemoryKSM= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
+            "USBFunctionStrings= has no effect yet",
         ]
     );
 }
@@ -635,10 +635,11 @@ fn wrong_credentials_are_said_and_left_out() {
 
 #[test]
 fn what_has_no_effect_is_told_of_a_unit_that_is_used() {
-    let text = "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nMemoryKSM=yes\nCPUShares=5\n";
+    let text =
+        "[Unit]\nDescription=x\n[Service]\nExecStart=/bin/x\nUSBFunctionStrings=/x\nCPUShares=5\n";
     let said = with("a.service", &[text], |c| c.unit()).1;
     let said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
-    assert_eq!(said, ["f:5:11: note: MemoryKSM= has no effect yet [not-acted-on]"]);
+    assert_eq!(said, ["f:5:20: note: USBFunctionStrings= has no effect yet [not-acted-on]"]);
 }
 
 #[test]
@@ -646,7 +647,7 @@ fn the_manager_s_file_states_defaults() {
     let texts = [
         "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
          DefaultLimitNOFILE=1024:9999\nDefaultEnvironment=A=1 B\nDefaultRestartSec=2\n\
-         LogColor=no\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
+         CrashShell=maybe\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
         "[Service]\nTimeoutStopSec=9\n[Manager]\nDefaultTimeoutStopSec=7\nDefaultEnvironment=C=3\n\
          DefaultLimitNOFILE=wrong\nDefaultOOMPolicy=kill\nDefaultStartLimitBurst=99",
     ];
@@ -682,7 +683,7 @@ fn the_manager_s_file_states_defaults() {
         "m:1:1: warning: the manager's file has no section [Service] [unknown-section]",
         "m:5:24: warning: DefaultEnvironment=: 'B' is not NAME=value, ignored [bad-value]",
         "m:6:20: warning: DefaultLimitNOFILE=: 'wrong' is not a limit for NOFILE, ignored [bad-value]",
-        "m:7:10: note: LogColor= has no effect yet [not-acted-on]",
+        "m:7:12: warning: CrashShell=: 'maybe' is neither yes nor no, ignored [bad-value]",
         "m:8:1: warning: [Manager] has no setting Nonsense= [unknown-setting]",
     ];
     assert_eq!(said, want);
@@ -774,6 +775,67 @@ fn the_manager_s_file_says_how_long_the_watchdog_waits() {
     assert_eq!(got.watchdog.runtime, WatchdogTime::Off);
     assert_eq!(got.watchdog.reboot.usec(), u64::MAX);
     assert_eq!(Watchdog::default().reboot.usec(), 600_000_000);
+}
+
+#[test]
+fn sets_of_nf_tables_are_named_by_source_family_and_table() {
+    let text = "NFTSet=cgroup:inet:filter:a user:ip6:t/1:b\n\
+                NFTSet=cgroup:inet:filter:a group:netdev:t:c_.d nobody:inet:t:a user:inet:t\n\
+                NFTSet=user:inet:1t:a user:inet:t:a-b user:inet:t:a:b";
+    let (config, said) = service(text);
+    let sets = config.cgroup.nft_sets.iter().map(|set| {
+        let (source, family) = (set.source.as_str(), set.family.as_str());
+        format!("{source}:{family}:{}:{}", set.table, set.name)
+    });
+    let expected = ["cgroup:inet:filter:a", "user:ip6:t/1:b", "group:netdev:t:c_.d"];
+    assert_eq!(sets.collect::<Vec<_>>(), expected);
+    assert_eq!(said.len(), 5, "{said:#?}");
+    assert!(
+        said[0].contains("f:4:49: warning: NFTSet=: 'nobody:inet:t:a' is not a source"),
+        "{said:#?}"
+    );
+}
+
+#[test]
+fn the_manager_s_file_says_how_its_lines_look() {
+    let (got, said) =
+        stated("LogColor=yes\nLogLocation=on\nLogTime=no\nLogTime=sometimes", Scope::System);
+    let (color, location, time) = (Some(true), Some(true), Some(false));
+    assert_eq!(got.line_style, LineStyle { color, location, time });
+    assert_eq!(
+        said,
+        ["m:5:9: warning: LogTime=: 'sometimes' is neither yes nor no, ignored [bad-value]"]
+    );
+    let (got, said) = stated("LogColor=yes\nLogColor=", Scope::User);
+    let colored = LineStyle { color, ..LineStyle::default() };
+    assert_eq!((got.line_style, said.len()), (colored, 1), "an empty value is none");
+    let style = LineStyle { time: Some(true), ..LineStyle::default() };
+    let both = style.or(LineStyle { color, location, time });
+    assert_eq!(both, LineStyle { color, location, time: Some(true) });
+}
+
+#[test]
+fn the_manager_s_file_says_what_follows_a_crash() {
+    let check = |text: &str, expected: &str, faults: usize| {
+        let (got, said) = stated(text, Scope::System);
+        let Crash { dumps_core, starts_shell, terminal, action } = got.crash;
+        let found = format!("{dumps_core:?} {starts_shell:?} {terminal:?} {action:?}");
+        assert_eq!((found.as_str(), said.len()), (expected, faults), "{text}: {said:?}");
+    };
+    check("", "None None None None", 0);
+    check(
+        "DumpCore=yes\nCrashShell=no\nCrashReboot=1",
+        "Some(true) Some(false) None Some(Reboot)",
+        0,
+    );
+    check("CrashChangeVT=yes\nCrashReboot=no", "None None Some(Some(0)) Some(Freeze)", 0);
+    check(
+        "CrashChangeVT=1\nCrashAction=poweroff\nCrashReboot=yes",
+        "None None Some(Some(1)) Some(Poweroff)",
+        0,
+    );
+    check("CrashChangeVT=63\nCrashChangeVT=64", "None None Some(Some(63)) None", 1);
+    check("CrashChangeVT=0\nCrashAction=panic", "None None Some(None) None", 1);
 }
 
 /// Only root can bind processes so; who may not is told.

@@ -256,6 +256,8 @@ pub struct CgroupConfig {
     pub socket_bind: Rules,
     /// RestrictNetworkInterfaces=
     pub network_interfaces: Option<Interfaces>,
+    /// NFTSet=, each once
+    pub nft_sets: Vec<super::NftSet>,
     /// IPIngressFilterPath=
     pub ingress_filters: Vec<Pinned>,
     /// IPEgressFilterPath=
@@ -355,6 +357,7 @@ impl CgroupConfig {
             ip_address_deny: Vec::new(),
             socket_bind: Rules::default(),
             network_interfaces: None,
+            nft_sets: Vec::new(),
             ingress_filters: Vec::new(),
             egress_filters: Vec::new(),
             bpf_programs: Vec::new(),

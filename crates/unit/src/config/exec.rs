@@ -493,6 +493,8 @@ pub struct ExecConfig {
     pub timer_slack_nsec: Option<u64>,
     /// CoredumpFilter=, the bits of core(5).
     pub coredump_filter: Option<u32>,
+    /// MemoryKSM=
+    pub memory_ksm: Option<bool>,
     /// NUMAPolicy=
     pub numa_policy: Option<NumaPolicy>,
     /// NUMAMask=
@@ -641,6 +643,7 @@ impl Default for ExecConfig {
             keyring_mode: KeyringMode::Private,
             timer_slack_nsec: None,
             coredump_filter: None,
+            memory_ksm: None,
             numa_policy: None,
             numa_nodes: None,
             cpu_affinity_of_nodes: false,

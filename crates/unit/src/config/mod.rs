@@ -33,10 +33,12 @@ macro_rules! words {
 
 mod cgroup;
 mod command;
+mod crash;
 pub mod dynamic_user;
 mod exec;
 mod kill;
 mod mount;
+mod nft;
 mod path;
 mod scope;
 mod service;
@@ -48,9 +50,11 @@ mod watchdog;
 
 pub use cgroup::*;
 pub use command::*;
+pub use crash::*;
 pub use exec::*;
 pub use kill::*;
 pub use mount::*;
+pub use nft::*;
 pub use path::*;
 pub use scope::*;
 pub use service::*;

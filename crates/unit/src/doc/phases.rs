@@ -116,6 +116,7 @@ pub const PHASES: [(&str, &[&str]); 14] = [
             "NUMAPolicy",
             "NUMAMask",
             "CoredumpFilter",
+            "MemoryKSM",
             "TimerSlackNSec",
             "Personality",
         ],

@@ -238,7 +238,7 @@ rows! {
     @Exec Applied Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential SetCredentialEncrypted
         ImportCredential;
     @Exec Acted Last (Bool): SetLoginEnvironment;
-    @Exec Parsed Last (Bool): MemoryKSM;
+    @Exec Acted Last (Bool): MemoryKSM;
     @Exec Sandbox Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Acted Last (Bool): DynamicUser RemoveIPC;
     @Exec Sandbox Last (Bool): BindLogSockets;
@@ -293,7 +293,7 @@ rows! {
     @Cgroup Acted Append (Raw): DeviceAllow;
     @Cgroup Acted Append (Raw): SocketBindAllow SocketBindDeny RestrictNetworkInterfaces;
     @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
-    @Cgroup Sandbox Append (Raw): NFTSet;
+    @Cgroup Acted Append (Words): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
     @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
     @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
@@ -333,7 +333,10 @@ rows! {
     @Manager Acted Last (Path): WatchdogDevice;
     @Manager Acted Last (BoolOr(&["error", "auto"])): ShowStatus;
     @Manager Acted Last (Word(StatusUnitFormat::WORDS)): StatusUnitFormat;
-    @Manager Parsed Last (Raw): CrashChangeVT CrashReboot CrashShell DumpCore LogColor LogLocation LogTime;
+    @Manager Acted Last (Bool): LogColor LogLocation LogTime;
+    @Manager Acted Last (Bool): CrashReboot CrashShell DumpCore;
+    @Manager Acted Last (Raw): CrashChangeVT;
+    @Manager Acted Last (Word(CrashAction::WORDS)): CrashAction;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;

@@ -6,6 +6,7 @@
 //! Needs a release build (`make build`) and Debian's qemu-system-x86, linux-image-cloud-amd64,
 //! busybox-static, cpio and e2fsprogs; without them it says what is missing and ends with an error.
 
+pub mod crash;
 pub mod devices;
 pub mod disks;
 pub mod ending;

@@ -323,7 +323,7 @@ fn place(fd: RawFd, number: RawFd) -> Result<(), Error> {
     if fd == number { Ok(()) } else { child::install_fd(fd, number) }
 }
 
-fn scheduling(prepared: &Prepared) -> Result<(), Failure> {
+fn scheduling(prepared: &mut Prepared) -> Result<(), Failure> {
     let spec = &prepared.spec;
     if let Some(value) = spec.oom_score_adjust {
         // In a container the kernel may not let the score be lowered; that is no reason to leave
@@ -354,6 +354,10 @@ fn scheduling(prepared: &Prepared) -> Result<(), Failure> {
     }
     if let Some(bits) = spec.coredump_filter {
         child::set_coredump_filter(bits).at(ExecStep::Limits)?;
+    }
+    if let Some(on) = spec.memory_ksm {
+        // Nothing is less safe for a kernel that cannot.
+        prepared.missing.page_merging = on && child::set_page_merging(on).is_err();
     }
     if let Some(ns) = spec.timer_slack_ns {
         child::set_timer_slack(ns).at(ExecStep::TimerSlack)?;

@@ -20,6 +20,7 @@ mod labels;
 mod mount_into;
 mod mounts;
 mod namespaces;
+mod nft_sets;
 mod numa;
 mod prepare;
 mod request;

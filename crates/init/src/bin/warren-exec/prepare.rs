@@ -23,6 +23,7 @@ use crate::identity::{Identity, Users};
 use crate::images::{self, Space};
 use crate::labels::{self, OwnLabel};
 use crate::namespaces::{self, Entered};
+use crate::nft_sets;
 use crate::numa::{self, MemoryPolicy};
 use crate::session::{self, Opening};
 use crate::stdio::{self, Source};
@@ -149,7 +150,7 @@ pub fn prepare(
     }
     ephemeral::enter(&mut spec, goes_on)?;
     let space = images::enter(&mut spec)?;
-    let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
+    let OfHost { cgroup, identity, missing } = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
     let env = block(&spec, environment(&spec, &identity))?;
     let own = own_environment(&spec, &fds, &identity)?;
     Ok(Prepared {
@@ -174,7 +175,7 @@ pub fn prepare(
         filter: filter(&spec.system_call_filter)?,
         architecture_filter: filter(&spec.architecture_filter)?,
         own_processes: spec.view.plan.namespaces.processes,
-        missing: own.missing,
+        missing: Missing { nft_sets: missing.nft_sets, ..own.missing },
         entered: own.entered,
         identity,
         fds,
@@ -190,7 +191,7 @@ fn before_session(
     users: &mut Users,
     goes_on: &dyn Fn(),
 ) -> Result<Prepared, SpawnError> {
-    let (cgroup, identity) = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
+    let OfHost { cgroup, identity, missing } = of_host(&spec, &fds, cgroup_root, users, goes_on)?;
     Ok(Prepared {
         part: Part::BeforeSession,
         records: Records::of(&spec, &identity),
@@ -213,7 +214,7 @@ fn before_session(
         filter: None,
         architecture_filter: None,
         own_processes: false,
-        missing: Missing::default(),
+        missing,
         entered: Entered::default(),
         identity,
         fds,
@@ -271,7 +272,7 @@ fn of_host(
     cgroup_root: Option<BorrowedFd<'_>>,
     users: &mut Users,
     goes_on: &dyn Fn(),
-) -> Result<(Option<OwnedFd>, Identity), SpawnError> {
+) -> Result<OfHost, SpawnError> {
     let cgroup = group(spec, fds, cgroup_root)?;
     let identity = users.identity(spec)?;
     delegate(spec, &identity, cgroup_root)?;
@@ -279,7 +280,15 @@ fn of_host(
         make_directories(set, &identity, goes_on)?;
     }
     clear_terminal(spec);
-    Ok((cgroup, identity))
+    let missing = Missing { nft_sets: !nft_sets::tell(spec, &identity), ..Missing::default() };
+    Ok(OfHost { cgroup, identity, missing })
+}
+
+/// What the host has for a process.
+struct OfHost {
+    cgroup: Option<OwnedFd>,
+    identity: Identity,
+    missing: Missing,
 }
 
 /// What a process has for itself.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
 use warren_init::protocol::birth::{self, Birth};
 use warren_init::protocol::exec::{
-    CgroupPlace, HelperReply, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
+    CgroupPlace, HelperReply, Missing, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, encode};
 use warren_sys::clone::{self, Stack};
@@ -119,6 +119,9 @@ impl Helper {
                 Some(waits) => {
                     drop(prepared);
                     let missing = waits.until_program(spawned.pid, pidfd.as_fd())?;
+                    // The rest is for the process behind the session.
+                    let Missing { page_merging, nft_sets, .. } = spawned.missing;
+                    let missing = Missing { page_merging, nft_sets, ..missing };
                     Ok((Spawned { missing, ..spawned }, pidfd))
                 }
             }
@@ -193,6 +196,9 @@ fn make(
     if prepared.spec.coredump_filter.is_some() {
         // The process had our memory until it became its program. The next one begins as this one did.
         let _ = warren_sys::child::set_coredump_filter(COREDUMP_FILTER);
+    }
+    if prepared.spec.memory_ksm == Some(true) {
+        let _ = warren_sys::child::set_page_merging(false);
     }
     let child = child.map_err(|e| match prepared.own_processes {
         true => namespaces::no_more(ExecStep::Namespace, &e, "PID namespaces"),

@@ -11,6 +11,7 @@ use warren_sys::{Error, child, namespace, process, reboot, text, usage};
 
 use crate::again::Before;
 use crate::command_line::asked_for;
+use crate::crash;
 use crate::machine_id;
 use crate::options::Options;
 use crate::place::Place;
@@ -45,6 +46,7 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
         mount_host_file_systems();
     }
     if is_host {
+        crash::watch(&text::read("/proc/cmdline").unwrap_or_default());
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
     }
     if before.is_none() && (is_host || is_container(is_pid_1)) {

@@ -16,6 +16,7 @@ use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
 use warren_sys::signal::SignalSet;
 use warren_sys::{socket, time};
 
+use crate::crash;
 use crate::helper::Helper;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -247,6 +248,7 @@ impl Link {
                 self.pong_due = Some(Pong { n, moment, until_ns });
             }
             Ok(InitRequest::Power(action)) => return Asked::Power(action),
+            Ok(InitRequest::OnCrash(plan)) => crash::set(plan),
             Ok(InitRequest::EndHelper { index }) => {
                 shared.helpers.get_mut(usize::from(index)).into_iter().for_each(Helper::end);
             }

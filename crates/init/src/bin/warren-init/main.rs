@@ -13,6 +13,7 @@ mod boot;
 mod closing;
 mod command_line;
 mod control;
+mod crash;
 mod environment;
 mod finish;
 mod helper;
@@ -72,10 +73,14 @@ fn run(options: Options) -> i32 {
         say(&format!("capabilities of who started it: {error}"));
     }
     let place = boot::prepare(&options, before.as_ref());
+    let is_host = place.is_host;
     match supervise::Init::new(options, place, before) {
         Ok(mut init) => init.run(),
         Err(error) => {
             say(&format!("cannot start: {error}"));
+            if is_host {
+                crash::end_without();
+            }
             1
         }
     }

@@ -68,6 +68,7 @@ fn asked_under(
         environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
     let plan = Plan::default();
     let host = SpawnHost {
+        nft_sets: Vec::new(),
         standard: [None; 3],
         unit: "a.service",
         context: &context,
