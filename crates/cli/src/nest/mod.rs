@@ -13,6 +13,7 @@ pub mod base;
 mod ground;
 pub mod inner;
 pub mod outer;
+pub mod started;
 mod tree;
 
 use std::ffi::OsString;
