@@ -574,6 +574,15 @@ pub struct RunArgs {
     /// Use a new network namespace with only the loopback interface
     #[arg(long)]
     pub private_network: bool,
+    /// Keep what the machine writes to the host's directories in memory, and lose it at its end
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// Show this file, socket or directory of the host inside, for what lies in /run; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub bind: Vec<PathBuf>,
+    /// Do not show this path of the host inside
+    #[arg(long, value_name = "PATH", hide = true, requires = "ephemeral")]
+    pub without: Vec<PathBuf>,
     /// Do not use cgroups
     #[arg(long)]
     pub no_cgroup: bool,
