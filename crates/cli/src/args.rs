@@ -539,6 +539,9 @@ pub struct NewArgs {
     /// Do not run the command; the unit then has no sandbox
     #[arg(long, conflicts_with = "run_for")]
     pub no_run: bool,
+    /// Do not try the unit in a nested manager
+    #[arg(long)]
+    pub no_try: bool,
     /// Run the command as this user, with its primary group; the unit gets User=
     #[arg(long, value_name = "USER")]
     pub run_as: Option<String>,
