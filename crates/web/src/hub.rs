@@ -87,11 +87,17 @@ impl Hub {
         let mut poller = Poller::default();
         loop {
             let began = Instant::now();
+            let mut is_large = false;
             let mut take = |update| {
+                is_large |= matches!(update, Update::Overview(_, true));
                 self.lock().take(update);
                 true
             };
             let asked = poller.ask(&*self.connect, &mut take);
+            if is_large {
+                // What an answer about all units was read into.
+                warren_sys::heap::trim();
+            }
             let mut known = self.lock();
             known.silent = asked.err().map(|trouble| trouble.text);
             known.sample(now_ms());

@@ -456,3 +456,35 @@ fn more_streams_than_there_is_room_for_are_refused() {
         web.ask("GET /api/session HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 ")
     });
 }
+
+/// What the daemon holds, and held at most, in MB (`VmRSS` and `VmHWM` of proc_pid_status(5)).
+fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let of = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("it is told");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
+#[test]
+fn forty_thousand_units_take_little_memory() {
+    let web = Web::start("web-memory", 5_000, &[]);
+    let before = memory(web.pid());
+    web.world().changing = 200;
+    let sights = ["name", "state", "since", "restarts"]
+        .map(|sort| format!("table=units&rows=100&cells=units&series=1&sort={sort}"));
+    let mut streams: Vec<Stream> = Vec::new();
+    for at in 0..10 {
+        streams.push(Stream::open(&web, &sights[at % sights.len()]));
+        streams.last_mut().expect("it is there").next();
+    }
+    let one = memory(web.pid());
+    for _ in 0..8 {
+        streams.iter_mut().for_each(|stream| drop(stream.next()));
+    }
+    let after = memory(web.pid());
+    println!("{before:?} MB before a page was open, {one:?} then, {after:?} with ten");
+    // Twice what it is: the library's heap is not the same on each machine.
+    assert!(after.0 <= 64 && after.1 <= 96, "{before:?} MB, then {one:?}, then {after:?}");
+}
