@@ -77,7 +77,7 @@ pub fn run(connect: Arc<dyn Connect>, look: Look) -> std::io::Result<End> {
         threads,
         tell,
         follower: None,
-        wanted: Vec::new(),
+        wanted: (Vec::new(), false),
         is_tick: true,
         root: None,
         end: None,
@@ -130,7 +130,7 @@ struct Console {
     threads: Threads,
     tell: SyncSender<News>,
     follower: Option<Follower>,
-    wanted: Vec<Arc<str>>,
+    wanted: (Vec<Arc<str>>, bool),
     /// A period has begun for which nothing was drawn yet.
     is_tick: bool,
     root: Option<PathBuf>,
@@ -183,9 +183,9 @@ impl Console {
         // With each screen only where that costs no look at all units.
         if self.is_tick || !self.state.shows_groups() {
             self.is_tick = false;
-            let wanted = self.state.wanted();
+            let wanted = (self.state.wanted(), self.state.wish.sort.is_of_whole_look());
             if wanted != self.wanted {
-                let _ = self.threads.samples.send(Sample::Units(wanted.clone()));
+                let _ = self.threads.samples.send(Sample::Units(wanted.0.clone(), wanted.1));
                 self.wanted = wanted;
             }
         }

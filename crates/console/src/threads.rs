@@ -90,13 +90,13 @@ pub fn poll(connect: &dyn Connect, tell: &SyncSender<News>, hurry: &Receiver<()>
 pub enum Sample {
     /// Cgroups lie here.
     Root(PathBuf),
-    /// These are on the screen.
-    Units(Vec<Arc<str>>),
+    /// These are on the screen, and all there is to know of all groups is wanted where that is true.
+    Units(Vec<Arc<str>>, bool),
 }
 
 /// Reads cgroups until nobody listens.
 pub fn sample(orders: &Receiver<Sample>, tell: &SyncSender<News>) {
-    let (mut sampler, mut units) = (Sampler::default(), Vec::new());
+    let (mut sampler, mut units, mut is_whole) = (Sampler::default(), Vec::new(), false);
     let mut read = None::<Instant>;
     loop {
         let rest = read.map_or(Duration::ZERO, |at| PERIOD.saturating_sub(at.elapsed()));
@@ -105,15 +105,16 @@ pub fn sample(orders: &Receiver<Sample>, tell: &SyncSender<News>) {
                 sampler.open(&root);
                 continue;
             }
-            Ok(Sample::Units(wanted)) => {
-                units = wanted;
+            Ok(Sample::Units(wanted, whole)) => {
+                (units, is_whole) = (wanted, whole);
                 continue;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         read = Some(Instant::now());
-        let swept = if sampler.is_due() { sampler.sweep() } else { BTreeMap::new() };
+        let is_due = sampler.is_due(is_whole);
+        let swept = if is_due { sampler.sweep(is_whole) } else { BTreeMap::new() };
         let is_heard =
             send_usage(tell, swept, true) && send_usage(tell, sampler.read(&units), false);
         if !is_heard {
