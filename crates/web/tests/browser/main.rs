@@ -339,6 +339,35 @@ fn it_fits_both_widths_and_looks_right_in_both_schemes() {
     });
 }
 
+#[test]
+fn tables_show_what_units_use_and_a_head_sorts_by_it() {
+    in_browser("usage", &[], |page| {
+        let root = page.web.scratch.0.join("cgroup");
+        for (name, memory) in [("c0002-web", 3_u64 << 20), ("c0004-db", 900 << 20)] {
+            let group = root.join(format!("customer-{}.slice/{name}.service", &name[..5]));
+            std::fs::create_dir_all(&group).expect("a directory");
+            for (file, text) in [
+                ("cpu.stat", "usage_usec 5\n".to_owned()),
+                ("memory.current", format!("{memory}\n")),
+                ("pids.current", "4\n".to_owned()),
+            ] {
+                std::fs::write(group.join(file), text).expect("it can be written");
+            }
+        }
+        page.web.world().cgroup_root = Some(root.display().to_string());
+        page.size(1500);
+        page.load("units");
+        page.browser.eval("[...document.querySelectorAll('th button')].find((one) => one.innerText === 'Memory').click(); true");
+        page.wait("document.querySelector('tbody tr').innerText.includes('c0004-db.service')");
+        page.wait("document.querySelector('tbody tr').innerText.includes('900M')");
+        let head = "document.querySelector('th[aria-sort=ascending]').innerText";
+        assert_eq!(page.browser.eval(head), "Memory ▼");
+        let second = page.browser.eval("document.querySelectorAll('tbody tr')[1].innerText");
+        assert!(second.as_str().is_some_and(|row| row.contains("3.0M")), "{second}");
+        page.picture("usage.png");
+    });
+}
+
 fn log_in(page: &mut Page<'_>) {
     // From the form it would be the same page.
     page.browser.call("Page.navigate", json!({"url": "about:blank"}));
