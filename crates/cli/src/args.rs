@@ -446,6 +446,9 @@ pub struct TopArgs {
     /// Print what has failed, then each change of a unit as a line, without moving the cursor
     #[arg(long, conflicts_with = "json")]
     pub lines: bool,
+    /// Leave the mouse to the terminal, for selecting text without shift
+    #[arg(long)]
+    pub no_mouse: bool,
 }
 
 /// Arguments of why.

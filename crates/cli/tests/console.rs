@@ -273,6 +273,37 @@ fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     console.leaves_the_terminal_as_it_was();
 }
 
+#[test]
+fn the_mouse_is_asked_for_and_given_back() {
+    let scratch = Scratch::new("console-mouse");
+    let start = |more: &[&str]| {
+        let socket = silent_manager(&scratch);
+        let words = [&["--socket", socket.to_str().expect("text"), "top"], more].concat();
+        Console::start(&words, (80, 24), &[])
+    };
+    let mode = |console: &Console| {
+        console.screen.lock().expect("no thread panicked").screen().mouse_protocol_mode()
+    };
+    let mut console = start(&[]);
+    console.shows("[3 Units]");
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::PressRelease);
+    // As xterm tells of a press and a release on the fourth table, then of the wheel and of what is none of ours.
+    console.press("\x1b[<0;38;3M\x1b[<0;38;3m");
+    console.shows("[4 Containers]");
+    console.press("\x1b[<64;1;1M\x1b[<65;1;1M\x1b[<2;3;3M\x1b[<0;9999;9999M");
+    console.press("3");
+    console.shows("[3 Units]");
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
+
+    let mut console = start(&["--no-mouse"]);
+    console.shows("[3 Units]");
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+}
+
 const UNITS: [(&str, &str); 6] = [
     ("bad.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo no disk left; exit 3'\n"),
     (

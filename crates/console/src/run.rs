@@ -13,6 +13,7 @@ use warren_sys::signal::{
     SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH, SignalFd, SignalSet,
 };
 
+use crate::draw::target;
 use crate::lines;
 use crate::manager::Connect;
 use crate::model::Model;
@@ -61,7 +62,7 @@ pub fn run(connect: Arc<dyn Connect>, look: Look) -> std::io::Result<End> {
     let signals = SignalFd::new(ending.with(SIGWINCH).with(SIGTSTP)).map_err(of_kernel)?;
     let (tell, news) = sync_channel(NEWS_MAX);
     let wakes = tell.clone();
-    let screen = Screen::enter(size(), move || {
+    let screen = Screen::enter(size(), look.has_mouse, move || {
         // With a full queue there is enough to wake up for.
         let _ = wakes.try_send(News::Written);
     })?;
@@ -161,7 +162,7 @@ impl Console {
                 match news {
                     News::Written => continue,
                     // The hand is quicker than the frame.
-                    News::Event(Event::Key(_)) => drawn = None,
+                    News::Event(Event::Key(_) | Event::Wheel(_)) | News::Click(..) => drawn = None,
                     _ => {}
                 }
                 is_stale = true;
@@ -205,6 +206,11 @@ impl Console {
                     let _ = self.threads.samples.send(Sample::Root(root.clone()));
                     self.root = Some(root);
                 }
+            }
+            News::Click(column, row) => {
+                // What the person sees is what was drawn last.
+                let target = target(&self.state, column.into(), row.into());
+                self.take(News::Event(Event::Click(target)));
             }
             News::Written => {}
             News::Size => {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{
+    self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SIGTSTP, SIGWINCH, SignalFd};
 
@@ -40,6 +42,8 @@ pub enum News {
     Event(Event),
     /// Where cgroups lie, as the manager sees them.
     CgroupRoot(String),
+    /// The mouse was clicked at this column and row of the screen.
+    Click(u16, u16),
     /// A frame was written.
     Written,
     /// The terminal has another size.
@@ -342,8 +346,9 @@ pub fn read_keys(tell: &SyncSender<News>) {
         match event::poll(PERIOD).and_then(|comes| comes.then(event::read).transpose()) {
             Ok(None) => {}
             Ok(Some(read)) => {
-                for key in keys(&read) {
-                    if tell.send(News::Event(Event::Key(key))).is_err() {
+                let keys = keys(&read).into_iter().map(|key| News::Event(Event::Key(key)));
+                for news in keys.chain(mouse(&read)) {
+                    if tell.send(news).is_err() {
                         return;
                     }
                 }
@@ -353,6 +358,17 @@ pub fn read_keys(tell: &SyncSender<News>) {
                 return;
             }
         }
+    }
+}
+
+/// What the mouse did, if it is for us.
+fn mouse(read: &event::Event) -> Option<News> {
+    let event::Event::Mouse(mouse) = read else { return None };
+    match mouse.kind {
+        MouseEventKind::Down(MouseButton::Left) => Some(News::Click(mouse.column, mouse.row)),
+        MouseEventKind::ScrollDown => Some(News::Event(Event::Wheel(true))),
+        MouseEventKind::ScrollUp => Some(News::Event(Event::Wheel(false))),
+        _ => None,
     }
 }
 
