@@ -305,3 +305,28 @@ fn a_unit_that_cannot_be_tried_says_so() {
     let (text, said, _) = run(&["new", "app", "--run-for", "1", "--no-try", "--", "true"]);
     assert!(has(&text, "# Not tried.") && !said.contains("ried"), "{text}{said}");
 }
+
+#[test]
+fn protection_that_was_not_in_force_in_a_trial_is_named() {
+    let test = "protection_that_was_not_in_force_in_a_trial_is_named";
+    if let Some(why) = real::lacks() {
+        return warren_testkit::not_run_of(test, why);
+    }
+    // In mounts of its own, where there are no cgroups.
+    const WITHOUT_CGROUPS: &str = "for place in $(awk '$3 ~ /^cgroup/ {print $2}' /proc/mounts | sort -r); do \
+        umount $place || exit 9; done; exec \"$@\"";
+    let warren = env!("CARGO_BIN_EXE_warren");
+    let words = ["new", "app", "--run-for", "1", "--", "/bin/sh", "-c", "exec sleep 100"];
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", WITHOUT_CGROUPS, "sh", warren])
+        .args(words)
+        .output()
+        .expect("util-linux is there");
+    let [text, said] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let expected = "# Tried for 1 s in a nested manager: it goes on. Not in force then: running without cgroups: ";
+    let line = text.lines().find(|line| line.starts_with(expected));
+    let line = line.unwrap_or_else(|| panic!("{text}{said}"));
+    assert!(line.contains("PrivateDevices= is not applied: there are no control groups"), "{line}");
+}

@@ -176,6 +176,7 @@ fn try_it(
     let status = told.status;
     let own = told.text.unwrap_or_else(|| text.to_owned());
     let first = told.lines.first().map_or("", |line| line.lines().next().unwrap_or_default());
+    // What went as it should is in the unit, too.
     if !global.quiet || told.lines.len() > 1 || status != 0 {
         told.lines.iter().for_each(|line| complain!("{line}"));
     }
@@ -220,13 +221,15 @@ fn last_lines(printed: &[String]) -> impl Iterator<Item = String> + '_ {
 /// What is said of a trial that went well.
 fn worked(success: &Success, seconds: u64) -> Vec<String> {
     let did = success.expected.words();
-    let mut lines = vec![format!("Tried for {seconds} s in a nested manager: {}.", clean(&did))];
+    let mut tried = format!("Tried for {seconds} s in a nested manager: {}.", clean(&did));
+    if !success.not_in_force.is_empty() {
+        tried += &format!(" Not in force then: {}.", clean(&success.not_in_force.join("; ")));
+    }
+    let mut lines = vec![tried];
     if !success.once_only.is_empty() {
         let once = clean(&words(&success.once_only));
         lines.push(format!("Unlike the first run, and without its sandbox too: {once}."));
     }
-    let not_in_force = success.not_in_force.iter();
-    lines.extend(not_in_force.map(|line| format!("Not in force in the trial: {}", clean(line))));
     lines
 }
 

@@ -215,8 +215,7 @@ impl<'t> Trials<'t> {
 
     /// What the machine shows of the host, beside the unit.
     fn arguments(&self, units: &Path) -> Vec<OsString> {
-        let mut out: Vec<OsString> =
-            ["--quiet".into(), "--ephemeral".into(), "--units".into(), units.into()].into();
+        let mut out: Vec<OsString> = ["--ephemeral".into(), "--units".into(), units.into()].into();
         let shown = shown(self.seen).into_iter().filter(|path| path.exists());
         out.extend(shown.take(PATHS_MAX).flat_map(|path| ["--bind".into(), path.into()]));
         let hidden = hidden(self.seen, &writable(self.seen).shared).into_iter();
@@ -328,7 +327,10 @@ impl<'m> Trial<'m> {
             self.look(&status);
         }
         self.did.printed = printed(&status);
-        self.did.not_in_force = self.machine.complaints();
+        let of_machine = self.machine.complaints();
+        let of_machine =
+            of_machine.iter().map(|line| line.trim_start_matches("warren: ").to_owned());
+        self.did.not_in_force = of_machine.chain(not_in_force(self.unit, &status.log)).collect();
         Ok(self.did)
     }
 
@@ -358,8 +360,9 @@ impl<'m> Trial<'m> {
     fn look(&mut self, status: &StatusAnswer) {
         let was_whole = self.is_whole();
         self.did.fate = fate(status);
-        let processes: Vec<i32> =
-            status.processes.iter().filter_map(|one| i32::try_from(one.pid).ok()).collect();
+        // Without cgroups only the main process is known.
+        let processes = status.processes.iter().map(|one| one.pid).chain(status.main_pid);
+        let processes: Vec<i32> = processes.filter_map(|pid| i32::try_from(pid).ok()).collect();
         let own = self.machine.path("/proc");
         self.did.listening.extend(listening::of(&own, &processes, &self.seen.ports));
         let new = self.expected.files.iter().filter(|path| self.is_written(path)).cloned();
@@ -421,7 +424,18 @@ fn without_number(words: &str) -> String {
     if text.starts_with("main process") { format!("the {text}") } else { text }
 }
 
-/// The last lines of a unit's log that are its program's.
+/// What the manager says of a unit's protection that is not in force, in its log.
+fn not_in_force(unit: &UnitName, log: &[String]) -> Vec<String> {
+    let name = format!("{unit}: ");
+    let said = |line: &String| {
+        let (_, said) = line.split_once(&name)?;
+        let is_missing = said.contains("is not applied") || said.contains("started WITHOUT");
+        is_missing.then(|| said.to_owned())
+    };
+    log.iter().filter_map(said).collect()
+}
+
+/// The last lines of a unit's log.
 fn printed(status: &StatusAnswer) -> Vec<String> {
     let from = status.log.len().saturating_sub(LINES_MAX);
     status.log.iter().skip(from).cloned().collect()
@@ -464,6 +478,21 @@ mod tests {
         };
         let all: Vec<String> = shown(&seen).iter().map(|path| path.display().to_string()).collect();
         assert_eq!(all, ["/run/db/socket", "/srv/s"]);
+    }
+
+    #[test]
+    fn protection_that_is_not_in_force_is_read_from_the_log() {
+        let log = [
+            "Nov 30 09:32:51 try-1 warrend[4]: app.service: IPAddressDeny= is not applied: no cgroups",
+            "Nov 30 09:32:51 try-1 warrend[4]: app.service: started WITHOUT the protection of X Y",
+            "Nov 30 09:32:51 try-1 warrend[4]: other.service: MemoryMax= is not applied: none",
+            "Nov 30 09:32:51 try-1 sh[9]: all is not applied",
+        ]
+        .map(str::to_owned);
+        let unit = UnitName::parse("app.service").expect("a name");
+        let expected =
+            ["IPAddressDeny= is not applied: no cgroups", "started WITHOUT the protection of X Y"];
+        assert_eq!(not_in_force(&unit, &log), expected);
     }
 
     #[test]
