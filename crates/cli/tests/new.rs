@@ -330,3 +330,39 @@ fn protection_that_was_not_in_force_in_a_trial_is_named() {
     let line = line.unwrap_or_else(|| panic!("{text}{said}"));
     assert!(line.contains("PrivateDevices= is not applied: there are no control groups"), "{line}");
 }
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    let test = "a_signal_leaves_nothing_behind";
+    if let Some(why) = real::lacks() {
+        return warren_testkit::not_run_of(test, why);
+    }
+    let begins = ["Running the command", "Trying the unit"];
+    for (begin, seconds) in begins.into_iter().zip(["1000", "2"]) {
+        let words = ["new", "app", "--run-for", seconds, "--", "/bin/sh", "-c", "exec sleep 9472"];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_warren"))
+            .args(words)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("it can be started");
+        let mut lines = std::io::BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        while !line.starts_with(begin) {
+            line.clear();
+            let read = std::io::BufRead::read_line(&mut lines, &mut line).expect("it is told");
+            assert!(read > 0, "it has ended before: {begin}");
+        }
+        let pid = child.id();
+        warren_testkit::wait_until("its directory", || !left_behind(pid).is_empty());
+        warren_sys::process::kill(pid as i32, 2).expect("it is there");
+        assert_eq!(child.wait().expect("it ends").code(), Some(128 + 2), "{begin}");
+        warren_testkit::wait_until("nothing is left", || left_behind(pid).is_empty());
+        let is_ours = |entry: std::fs::DirEntry| {
+            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            command.starts_with(b"sleep\x009472")
+        };
+        let none = || !std::fs::read_dir("/proc").expect("it is there").flatten().any(is_ours);
+        warren_testkit::wait_until("the program is gone", none);
+    }
+}

@@ -1,17 +1,21 @@
 //! `warren new`: a unit from a command, with what its program turned out to need, and tried.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use warren_sys::passwd::{Database, User};
 use warren_sys::process::ExitKind;
+use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM, SignalFd, SignalSet};
 use warren_unit::{Severity, UnitName, UnitType};
 
 use super::needs::{Plan, unit, with_trial};
@@ -28,6 +32,33 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Whom the rights of root belong to.
 const ROOT: u32 = 0;
 
+/// Directories that are there now.
+static DIRECTORIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn directories() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the directories when the user ends the program by a signal. What it runs ends with it: the kernel kills a
+/// program that is followed, and a machine stops with its parent.
+fn clean_up_at_signals() -> Result<()> {
+    let ending = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGTERM);
+    let signals = SignalFd::new(ending)?;
+    let wait = move || {
+        let read = signal_of(&signals);
+        directories().iter().for_each(|path| drop(fs::remove_dir_all(path)));
+        std::process::exit(128 + read.unwrap_or(SIGTERM));
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(())
+}
+
+/// The signal that comes next.
+fn signal_of(signals: &SignalFd) -> Option<i32> {
+    warren_sys::fdpass::wait_ready(signals.as_fd()).ok()?;
+    Some(signals.read().ok()??.signal)
+}
+
 /// A directory that is removed at the end.
 struct Scratch(PathBuf);
 
@@ -37,6 +68,7 @@ impl Scratch {
         let directory = Scratch(std::env::temp_dir().join(name));
         fs::create_dir(&directory.0)
             .with_context(|| format!("cannot make {}", directory.0.display()))?;
+        directories().insert(directory.0.clone());
         // The program may be another user's.
         fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o711))?;
         Ok(directory)
@@ -46,6 +78,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+        directories().remove(&self.0);
     }
 }
 
@@ -103,6 +136,7 @@ pub(crate) fn run(args: &NewArgs, global: &Global) -> Result<i32> {
         "a unit file cannot contain a NUL byte"
     );
     let user = user(args)?;
+    clean_up_at_signals()?;
     let seen = (!args.no_run).then(|| look(args, &command, user.as_ref(), global)).transpose()?;
     let description = args.description.clone().unwrap_or_else(|| name.stem().to_owned());
     let text = unit(&Plan {
