@@ -446,6 +446,9 @@ pub struct TopArgs {
     /// Print what has failed, then each change of a unit as a line, without moving the cursor
     #[arg(long, conflicts_with = "json")]
     pub lines: bool,
+    /// Leave the mouse to the terminal, for selecting text without shift
+    #[arg(long)]
+    pub no_mouse: bool,
 }
 
 /// Arguments of why.
@@ -539,6 +542,9 @@ pub struct NewArgs {
     /// Do not run the command; the unit then has no sandbox
     #[arg(long, conflicts_with = "run_for")]
     pub no_run: bool,
+    /// Do not try the unit in a nested manager
+    #[arg(long)]
+    pub no_try: bool,
     /// Run the command as this user, with its primary group; the unit gets User=
     #[arg(long, value_name = "USER")]
     pub run_as: Option<String>,
@@ -574,6 +580,15 @@ pub struct RunArgs {
     /// Use a new network namespace with only the loopback interface
     #[arg(long)]
     pub private_network: bool,
+    /// Keep what the machine writes to the host's directories in memory, and lose it at its end
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// Show this file, socket or directory of the host inside, for what lies in /run; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub bind: Vec<PathBuf>,
+    /// Do not show this path of the host inside
+    #[arg(long, value_name = "PATH", hide = true, requires = "ephemeral")]
+    pub without: Vec<PathBuf>,
     /// Do not use cgroups
     #[arg(long)]
     pub no_cgroup: bool,

@@ -43,4 +43,5 @@ mod unit_files;
 mod values;
 pub mod verbs;
 pub mod verify;
+mod waiting;
 pub mod words;

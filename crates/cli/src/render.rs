@@ -537,7 +537,8 @@ fn how_it_ended(out: &mut String, root: &WhyStep) {
 }
 
 /// How long a start, stop or reload, or a job that waits, has gone on, and may yet.
-fn under_way(unit: &WhyStep) -> Option<String> {
+/// What a unit is at, for how long, and until when.
+pub(crate) fn under_way(unit: &WhyStep) -> Option<String> {
     let going = unit.under_way.as_ref()?;
     let so_far = span_us(going.so_far_us);
     let what = match unit.row.active {

@@ -42,7 +42,8 @@ pub fn run(client: &mut Client, args: &TopArgs, global: &Global) -> Result<i32> 
     let end = if args.lines {
         warren_console::run::run_lines(Arc::new(Link::new(global)?))?
     } else if has_cursor() {
-        let look = Look { has_colour: style.colour, has_unicode: is_unicode() };
+        let look =
+            Look { has_colour: style.colour, has_unicode: is_unicode(), has_mouse: !args.no_mouse };
         warren_console::run::run(Arc::new(Link::new(global)?), look)?
     } else {
         let size = warren_sys::terminal::size(std::io::stdout()).unwrap_or(SIZE_DEFAULT);

@@ -30,6 +30,7 @@ use crate::names;
 use crate::output::{Style, clean_lines, print, print_json, tell_json, without_number};
 use crate::render;
 use crate::unit_files::{FileRequest, does_not_exist, one_by_one, print_states, states_in_root};
+use crate::waiting::Waiting;
 
 /// systemctl's status for a unit that is not up.
 const EXIT_NOT_ACTIVE: i32 = 3;
@@ -258,8 +259,14 @@ impl Session {
         let jobs = Jobs { units, job_type, wait, ..jobs };
         let (mut status, is_json) = (0, self.global.json);
         let machine = self.global.machine.as_deref();
-        self.client.call_more(&jobs, |row| {
-            status = status.max(job_ended(&kind, &row, is_json, machine));
+        let control = control_socket(&self.global)?;
+        let waiting = Waiting::begin(kind.clone(), &jobs.units, control, self.global.quiet);
+        let client = &mut self.client;
+        waiting.during(|| {
+            client.call_more(&jobs, |row| {
+                waiting.is_over(row.unit.as_deref().unwrap_or_default());
+                status = status.max(job_ended(&kind, &row, is_json, machine));
+            })
         })?;
         Ok(status)
     }

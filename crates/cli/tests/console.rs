@@ -1,4 +1,5 @@
-//! `warren top` on a terminal: with the real manager, and with one that says nothing.
+//! `warren top` on a terminal, and what commands say there while they wait: with the real manager, and with one that
+//! says nothing.
 //!
 //! The test holds the other end of the terminal and reads the screen as a terminal does. It asks for the manager's
 //! programs beside the command (`cargo build --workspace`); where they are missing, it says NOT RUN and why.
@@ -272,6 +273,37 @@ fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     console.leaves_the_terminal_as_it_was();
 }
 
+#[test]
+fn the_mouse_is_asked_for_and_given_back() {
+    let scratch = Scratch::new("console-mouse");
+    let start = |more: &[&str]| {
+        let socket = silent_manager(&scratch);
+        let words = [&["--socket", socket.to_str().expect("text"), "top"], more].concat();
+        Console::start(&words, (80, 24), &[])
+    };
+    let mode = |console: &Console| {
+        console.screen.lock().expect("no thread panicked").screen().mouse_protocol_mode()
+    };
+    let mut console = start(&[]);
+    console.shows("[3 Units]");
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::PressRelease);
+    // As xterm tells of a press and a release on the fourth table, then of the wheel and of what is none of ours.
+    console.press("\x1b[<0;38;3M\x1b[<0;38;3m");
+    console.shows("[4 Containers]");
+    console.press("\x1b[<64;1;1M\x1b[<65;1;1M\x1b[<2;3;3M\x1b[<0;9999;9999M");
+    console.press("3");
+    console.shows("[3 Units]");
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
+
+    let mut console = start(&["--no-mouse"]);
+    console.shows("[3 Units]");
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+}
+
 const UNITS: [(&str, &str); 6] = [
     ("bad.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo no disk left; exit 3'\n"),
     (
@@ -300,6 +332,63 @@ impl Drop for Machine {
     }
 }
 
+impl Machine {
+    /// One with [`UNITS`].
+    fn start(scratch: &Scratch, name: &str) -> Machine {
+        for (name, text) in UNITS {
+            scratch.write(name, text);
+        }
+        let directory = scratch.0.to_str().expect("text");
+        let machine = Command::new(env!("CARGO_BIN_EXE_warren"))
+            .args(["run", "--quiet", "--with-parent", "--units", directory, "--name", name])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Machine(machine.expect("the machine can be started"))
+    }
+}
+
+/// What a command prints that asks a machine.
+fn ask(machine: &str, arguments: &[&str]) -> String {
+    let asked =
+        Command::new(env!("CARGO_BIN_EXE_warren")).args(["-M", machine]).args(arguments).output();
+    String::from_utf8_lossy(&asked.expect("it can be run").stdout).into_owned()
+}
+
+#[test]
+fn a_command_that_waits_says_for_what_on_a_terminal_and_nothing_in_a_pipe() {
+    let test = "a_command_that_waits_says_for_what_on_a_terminal_and_nothing_in_a_pipe";
+    if let Some(why) = lacks() {
+        return warren_testkit::not_run_of(test, why);
+    }
+    let scratch = Scratch::new("console-waiting");
+    let name = format!("waiting-{}", std::process::id());
+    let _machine = Machine::start(&scratch, &name);
+    wait_until("a job that waits", || ask(&name, &["list", "waits.service"]).contains("waits"));
+    let words = ["-M", &name, "start", "waits.service", "web@3.service"];
+    let mut console = Console::start(&words, (160, 24), &[]);
+    let in_pipe = Command::new(env!("CARGO_BIN_EXE_warren"))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    console.shows(": 1 of 2, start of waits.service, which waits for slow.service.");
+    console.shows("slow.service: Starting for ");
+    ask(&name, &["stop", "slow.service"]);
+    let status = console.ends();
+    let told = "Job for waits.service was cancelled.";
+    console.shows(told);
+    assert_eq!(status.code(), Some(1), "{}", console.text());
+    let text = console.text();
+    assert!(!text.contains("1 of 2"), "it is gone when there is something to read: {text}");
+    let piped = in_pipe.and_then(Child::wait_with_output).expect("it can be run");
+    let said = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert!(piped.stdout.is_empty() && said.starts_with(told), "{said}");
+    assert!(!said.contains("1 of 2") && !said.contains('\x1b'), "{said}");
+}
+
 #[test]
 fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     let test = "an_operator_finds_out_why_and_restarts_what_is_marked";
@@ -307,23 +396,9 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
         return warren_testkit::not_run_of(test, why);
     }
     let scratch = Scratch::new("console-machine");
-    for (name, text) in UNITS {
-        scratch.write(name, text);
-    }
     let name = format!("console-{}", std::process::id());
-    let directory = scratch.0.to_str().expect("text");
-    let machine = Command::new(env!("CARGO_BIN_EXE_warren"))
-        .args(["run", "--quiet", "--with-parent", "--units", directory, "--name", &name])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _machine = Machine(machine.expect("the machine can be started"));
-    let ask = |arguments: &[&str]| {
-        let asked =
-            Command::new(env!("CARGO_BIN_EXE_warren")).args(["-M", &name]).args(arguments).output();
-        String::from_utf8_lossy(&asked.expect("it can be run").stdout).into_owned()
-    };
+    let _machine = Machine::start(&scratch, &name);
+    let ask = |arguments: &[&str]| ask(&name, arguments);
     wait_until("a unit that has failed", || ask(&["is-failed", "bad.service"]) == "failed\n");
     wait_until("a job that waits", || ask(&["list", "waits.service"]).contains("waits.service"));
     let mut console = Console::start(&["-M", &name, "top"], (80, 24), &[]);

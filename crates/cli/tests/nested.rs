@@ -91,11 +91,16 @@ fn start_machine(test: &str) -> (Child, i32) {
 }
 
 /// The same by a command that becomes `warren` with the arguments it is given.
-fn start_machine_by(mut command: Command, test: &str) -> (Child, i32) {
+fn start_machine_by(command: Command, test: &str) -> (Child, i32) {
+    start_machine_with(command, test, &[])
+}
+
+fn start_machine_with(mut command: Command, test: &str, more: &[&str]) -> (Child, i32) {
     let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
     let notify = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket can be made");
     let machine = command
         .args(["run", "--quiet", "--with-parent"])
+        .args(more)
         .env("NOTIFY_SOCKET", &path)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -365,5 +370,63 @@ fn a_machine_on_a_host_with_unified_cgroups_has_groups_of_its_own() {
     process::kill(machine.id() as i32, 15).expect("it runs");
     assert!(machine.wait().expect("it ends").success());
     wait_for_end(init);
+    assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}
+
+/// A directory on the disk: of what is in `/tmp`, a machine may have its own.
+#[test]
+fn what_an_ephemeral_machine_writes_is_gone_with_it() {
+    let test = "what_an_ephemeral_machine_writes_is_gone_with_it";
+    if let Some(why) = lacks() {
+        return not_run(test, why);
+    }
+    let name = format!("ephemeral-{}", std::process::id());
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let place = |name: &str| directory.join(name).display().to_string();
+    std::fs::create_dir_all(place("kept")).expect("a directory can be made");
+    for (file, text) in [("old", "old"), ("kept/x", "x"), ("kept/seen", "seen"), ("made", "made")] {
+        std::fs::write(place(file), text).expect("it can be written");
+    }
+    let server = std::os::unix::net::UnixListener::bind(place("socket")).expect("a socket");
+    // Where the manager says that it is ready.
+    let shared = std::env::temp_dir().join(format!("warren-test-ephemeral-{}", std::process::id()));
+    let words = [
+        "--ephemeral",
+        "--bind",
+        &place("socket"),
+        "--bind",
+        &shared.display().to_string(),
+        "--without",
+        &place("made"),
+        "--without",
+        &place("kept/x"),
+    ];
+    let (mut machine, init) = start_machine_with(command(), "ephemeral", &words);
+    let name = format!("nested-{}", machine.id());
+    let inside = |script: &str| {
+        let words = ["-M", &name, "enter", "sh", "-c", script, "sh"];
+        let output = command().args(words).arg(&directory).output().expect("it can be run");
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    };
+    let script = "cd $1; cat old kept/seen; ls made kept/x 2>/dev/null; \
+        echo new > old; echo new > new; mv kept moved; rm moved/seen; ls; cat old; stat -c %a:%u . /dev/shm";
+    let said = inside(script);
+    let connected = inside("command -v python3 >/dev/null || { echo connected; exit; }
+        python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1] + \"/socket\"); print(\"connected\")' $1");
+    process::kill(machine.id() as i32, 15).expect("it can be signalled");
+    let status = machine.wait().expect("it ends");
+    wait_for_end(init);
+    drop(server);
+    let read = |name: &str| std::fs::read_to_string(place(name)).unwrap_or_default();
+    let host = ["old", "kept/x", "kept/seen", "made", "new", "moved/x"].map(read);
+    std::fs::remove_dir_all(&directory).expect("it is there");
+    assert!(status.success(), "{status}: {said}");
+    assert_eq!(said, "oldseenmoved\nnew\nold\nsocket\nnew\n755:0\n1777:0\n");
+    assert_eq!(connected, "connected\n");
+    assert_eq!(host, ["old", "x", "seen", "made", "", ""], "on the host nothing has changed");
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
 }

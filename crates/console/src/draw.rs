@@ -10,7 +10,7 @@ use warren_wire::control::ActiveState;
 use crate::model::{Model, Usage};
 use crate::numbers::{bytes, percent, span};
 use crate::page::{Page, Part};
-use crate::state::{Mode, PAGE_ROWS_OTHER, State, page_rows, words_for};
+use crate::state::{Mode, PAGE_ROWS_OTHER, State, Target, page_rows, words_for};
 use crate::table::{Row, Sort, Tab, What};
 use crate::text::{cut, fit, plain, width, wrap};
 
@@ -206,23 +206,76 @@ fn doing(state: &State) -> String {
 
 fn tabs(state: &State, y: usize, pen: &mut Pen<'_>) {
     let mut x = 0;
-    for (index, tab) in Tab::ALL.into_iter().enumerate() {
+    for (tab, count, text) in tab_texts(state) {
+        let tone = match tab == state.wish.tab {
+            true => Tone::Reversed,
+            false if tab == Tab::Trouble && count > 0 => Tone::Bad,
+            false => Tone::Plain,
+        };
+        x = pen.put(x, y, &text, tone);
+    }
+}
+
+/// The names of the tables with what they have of it, one behind the other.
+fn tab_texts(state: &State) -> impl Iterator<Item = (Tab, u64, String)> + '_ {
+    Tab::ALL.into_iter().enumerate().map(|(index, tab)| {
         let top = &state.model.top;
         let count = match tab {
             Tab::Trouble => top.failed_total + top.restarting.len() as u64,
             Tab::Jobs => top.jobs,
             _ => 0,
         };
-        let count = if count > 0 { format!(" {count}") } else { String::new() };
+        let shown = if count > 0 { format!(" {count}") } else { String::new() };
         let (open, close) = if tab == state.wish.tab { ('[', ']') } else { (' ', ' ') };
-        let is_bad = tab == Tab::Trouble && !count.is_empty();
-        let tone = match tab == state.wish.tab {
-            true => Tone::Reversed,
-            false if is_bad => Tone::Bad,
-            false => Tone::Plain,
-        };
-        x = pen.put(x, y, &format!("{open}{} {}{count}{close}", index + 1, tab.title()), tone);
+        (tab, count, format!("{open}{} {}{shown}{close}", index + 1, tab.title()))
+    })
+}
+
+/// What is at a place of the screen that shows this state, which must be settled.
+pub fn target(state: &State, x: usize, y: usize) -> Target {
+    if state.page.is_some() || state.mode == Mode::Help {
+        return Target::Nothing;
     }
+    let height = usize::from(state.size.1);
+    let tabs_at = match height {
+        0..6 => None,
+        6..12 => Some(0),
+        _ => Some(2),
+    };
+    let heading_at = state.head_rows();
+    let found = if Some(y) == tabs_at {
+        tab_at(state, x)
+    } else if y == heading_at {
+        heading_under(state, x)
+    } else {
+        let row = y.checked_sub(heading_at + 1).filter(|row| *row < state.table_rows());
+        let row = row.map(|row| state.first + row).filter(|row| *row < state.rows.len());
+        row.map(Target::Row)
+    };
+    found.unwrap_or(Target::Nothing)
+}
+
+fn tab_at(state: &State, x: usize) -> Option<Target> {
+    let mut end = 0;
+    tab_texts(state).find_map(|(tab, _, text)| {
+        end += width(&text);
+        (x < end).then_some(Target::Tab(tab))
+    })
+}
+
+fn heading_under(state: &State, x: usize) -> Option<Target> {
+    if matches!(state.wish.tab, Tab::Trouble | Tab::Jobs) {
+        return None;
+    }
+    let (name, numbers) = layout(state, usize::from(state.size.0));
+    let mut end = name + 2;
+    let name = (x < end).then_some(Target::Heading(Sort::Name));
+    name.or_else(|| {
+        numbers.into_iter().find_map(|(sort, columns)| {
+            end += columns;
+            (x < end).then_some(Target::Heading(sort))
+        })
+    })
 }
 
 fn narrowed(state: &State, y: usize, pen: &mut Pen<'_>) {
@@ -479,7 +532,7 @@ fn unit_page(state: &State, page: &Page, pen: &mut Pen<'_>) {
 }
 
 /// The keys, on one screen of 80 columns and 24 rows.
-const HELP: [&str; 21] = [
+const HELP: [&str; 23] = [
     "Keys                                     (any key closes this)",
     "",
     "1..6, Tab     Trouble, Jobs, Units, Containers, Slices, Templates",
@@ -493,6 +546,8 @@ const HELP: [&str; 21] = [
     "S X R C       start, stop, restart, clear failed: the marked units,",
     "              or the one under the cursor; you are asked before",
     "p             pause           ?  this             q, Ctrl-C  quit",
+    "Mouse         a click chooses a row (again: opens it), a table, or what to",
+    "              sort by; the wheel scrolls; with Shift the terminal selects",
     "",
     "On a unit's page: 1..5 or Tab for status, log, processes, starts, files;",
     "arrows scroll; the log follows until you scroll up, End follows again.",

@@ -13,6 +13,7 @@ use warren_sys::signal::{
     SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH, SignalFd, SignalSet,
 };
 
+use crate::draw::target;
 use crate::lines;
 use crate::manager::Connect;
 use crate::model::Model;
@@ -61,7 +62,7 @@ pub fn run(connect: Arc<dyn Connect>, look: Look) -> std::io::Result<End> {
     let signals = SignalFd::new(ending.with(SIGWINCH).with(SIGTSTP)).map_err(of_kernel)?;
     let (tell, news) = sync_channel(NEWS_MAX);
     let wakes = tell.clone();
-    let screen = Screen::enter(size(), move || {
+    let screen = Screen::enter(size(), look.has_mouse, move || {
         // With a full queue there is enough to wake up for.
         let _ = wakes.try_send(News::Written);
     })?;
@@ -77,7 +78,7 @@ pub fn run(connect: Arc<dyn Connect>, look: Look) -> std::io::Result<End> {
         threads,
         tell,
         follower: None,
-        wanted: Vec::new(),
+        wanted: (Vec::new(), false),
         is_tick: true,
         root: None,
         end: None,
@@ -130,7 +131,7 @@ struct Console {
     threads: Threads,
     tell: SyncSender<News>,
     follower: Option<Follower>,
-    wanted: Vec<Arc<str>>,
+    wanted: (Vec<Arc<str>>, bool),
     /// A period has begun for which nothing was drawn yet.
     is_tick: bool,
     root: Option<PathBuf>,
@@ -161,7 +162,7 @@ impl Console {
                 match news {
                     News::Written => continue,
                     // The hand is quicker than the frame.
-                    News::Event(Event::Key(_)) => drawn = None,
+                    News::Event(Event::Key(_) | Event::Wheel(_)) | News::Click(..) => drawn = None,
                     _ => {}
                 }
                 is_stale = true;
@@ -183,9 +184,9 @@ impl Console {
         // With each screen only where that costs no look at all units.
         if self.is_tick || !self.state.shows_groups() {
             self.is_tick = false;
-            let wanted = self.state.wanted();
+            let wanted = (self.state.wanted(), self.state.wish.sort.is_of_whole_look());
             if wanted != self.wanted {
-                let _ = self.threads.samples.send(Sample::Units(wanted.clone()));
+                let _ = self.threads.samples.send(Sample::Units(wanted.0.clone(), wanted.1));
                 self.wanted = wanted;
             }
         }
@@ -205,6 +206,11 @@ impl Console {
                     let _ = self.threads.samples.send(Sample::Root(root.clone()));
                     self.root = Some(root);
                 }
+            }
+            News::Click(column, row) => {
+                // What the person sees is what was drawn last.
+                let target = target(&self.state, column.into(), row.into());
+                self.take(News::Event(Event::Click(target)));
             }
             News::Written => {}
             News::Size => {

@@ -23,6 +23,9 @@ const FILTER_CHARS_MAX: usize = 200;
 /// Rows of a page's head and foot.
 pub const PAGE_ROWS_OTHER: usize = 3;
 
+/// Rows that the wheel of a mouse moves at once.
+const WHEEL_ROWS: usize = 3;
+
 /// Ticks for which a message stays.
 const MESSAGE_TICKS: u32 = 10;
 
@@ -33,6 +36,8 @@ pub struct Look {
     pub has_colour: bool,
     /// Characters beyond ASCII.
     pub has_unicode: bool,
+    /// The terminal tells of the mouse.
+    pub has_mouse: bool,
 }
 
 /// A key.
@@ -56,11 +61,28 @@ pub enum Key {
     End,
 }
 
+/// What was clicked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The name of a table.
+    Tab(Tab),
+    /// The heading of a column.
+    Heading(Sort),
+    /// A row, by its place among all.
+    Row(usize),
+    /// Nothing that does anything.
+    Nothing,
+}
+
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A key was pressed.
     Key(Key),
+    /// The mouse was clicked.
+    Click(Target),
+    /// The wheel of the mouse was turned, towards the person where that is true.
+    Wheel(bool),
     /// The terminal has so many columns and rows.
     Size(u16, u16),
     /// A period is over; the wall clock in µs since 1970.
@@ -227,6 +249,8 @@ impl State {
     pub fn update(&mut self, event: Event) -> Vec<Order> {
         match event {
             Event::Key(key) => return self.key(key),
+            Event::Click(target) => return self.click(target),
+            Event::Wheel(is_down) => return self.wheel(is_down),
             Event::Size(columns, rows) => self.size = (columns, rows),
             Event::Tick(now_us) => self.tick(now_us),
             Event::Top(top) => self.model.take_top(*top),
@@ -396,6 +420,58 @@ impl State {
                 orders
             }
         }
+    }
+
+    /// A question is answered by keys alone: no click is to do something to units.
+    fn click(&mut self, target: Target) -> Vec<Order> {
+        match self.mode {
+            Mode::Question(..) => return Vec::new(),
+            Mode::Help => return self.key(Key::Escape),
+            Mode::Filter | Mode::Browse => self.mode = Mode::Browse,
+        }
+        if self.page.is_some() {
+            return Vec::new();
+        }
+        self.message = None;
+        match target {
+            Target::Nothing => {}
+            Target::Tab(tab) => self.show(tab),
+            Target::Heading(sort) if sort == self.wish.sort => {
+                self.wish.is_inverted = !self.wish.is_inverted;
+            }
+            Target::Heading(sort) => (self.wish.sort, self.wish.is_inverted) = (sort, false),
+            // As with Enter, when it is there already.
+            Target::Row(row) if row == self.cursor => return self.open(),
+            Target::Row(row) => self.cursor = row,
+        }
+        self.settle();
+        Vec::new()
+    }
+
+    fn wheel(&mut self, is_down: bool) -> Vec<Order> {
+        if self.mode != Mode::Browse {
+            return Vec::new();
+        }
+        if self.page.is_some() {
+            let key = if is_down { Key::Down } else { Key::Up };
+            let orders = (0..WHEEL_ROWS).flat_map(|_| self.page_key(key)).collect();
+            self.stay_in_page();
+            return orders;
+        }
+        // The rows move below the cursor, as far as there are some.
+        let by = |at: usize| match is_down {
+            true => at.saturating_add(WHEEL_ROWS),
+            false => at.saturating_sub(WHEEL_ROWS),
+        };
+        let last = self.rows.len().saturating_sub(self.table_rows().max(1));
+        let first = by(self.first).min(last);
+        self.cursor = match first == self.first {
+            true => by(self.cursor),
+            false => (self.cursor + first).saturating_sub(self.first),
+        };
+        self.first = first;
+        self.settle();
+        Vec::new()
     }
 
     fn filter_key(&mut self, key: Key) {

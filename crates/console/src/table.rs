@@ -83,6 +83,12 @@ impl Sort {
         Sort::Since,
     ];
 
+    /// It is read of the groups that are shown alone, unless a look at all is a whole one ([`crate::usage`]): what is
+    /// sorted by it asks for that.
+    pub fn is_of_whole_look(self) -> bool {
+        matches!(self, Sort::Tasks | Sort::Io | Sort::Pressure)
+    }
+
     /// As the heading of its column.
     pub fn title(self) -> &'static str {
         match self {
@@ -300,7 +306,8 @@ fn is_below(model: &Model, unit: &Unit, slice: &str) -> bool {
     false
 }
 
-fn group_of(tab: Tab, name: &str, unit: &Unit) -> Option<Arc<str>> {
+/// The group of a unit in a table of groups: what a rule made it for, its template, or else its slice.
+pub fn group_of(tab: Tab, name: &str, unit: &Unit) -> Option<Arc<str>> {
     match tab {
         Tab::Sets => unit.target.clone(),
         Tab::Templates => template(name).map(Arc::from),

@@ -25,7 +25,11 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// The second screen, without a cursor; and back, with plain characters.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+const LEAVE: &[u8] = b"\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// Presses of the mouse and turns of its wheel are told of, wherever on the screen (xterm's SGR mode). The way in which a
+/// terminal selects text is had with shift then.
+const MOUSE: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 
 /// What is drawn, until it is sent as one frame.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +48,7 @@ impl Write for Frame {
 
 /// The screen while it is ours.
 pub struct Screen {
+    has_mouse: bool,
     keys: Option<KeyByKey<Stdin>>,
     frame: Frame,
     terminal: Terminal<CrosstermBackend<Frame>>,
@@ -57,7 +62,11 @@ impl Screen {
     ///
     /// # Errors
     /// Standard input is no terminal, or there is no thread to be had.
-    pub fn enter(size: (u16, u16), wake: impl Fn() + Send + 'static) -> io::Result<Screen> {
+    pub fn enter(
+        size: (u16, u16),
+        has_mouse: bool,
+        wake: impl Fn() + Send + 'static,
+    ) -> io::Result<Screen> {
         restore_at_panic();
         let keys = KeyByKey::new(io::stdin()).map_err(|e| io::Error::from_raw_os_error(e.errno))?;
         let (frames, taken) = sync_channel::<Vec<u8>>(1);
@@ -81,8 +90,9 @@ impl Screen {
             CrosstermBackend::new(frame.clone()),
             TerminalOptions { viewport },
         )?;
-        let mut screen = Screen { keys: Some(keys), frame, terminal, frames, is_writing, written };
-        screen.send(ENTER.to_vec());
+        let keys = Some(keys);
+        let mut screen = Screen { has_mouse, keys, frame, terminal, frames, is_writing, written };
+        screen.take_terminal();
         Ok(screen)
     }
 
@@ -107,8 +117,13 @@ impl Screen {
         self.leave();
         meanwhile();
         self.keys = KeyByKey::new(io::stdin()).ok();
-        self.send(ENTER.to_vec());
+        self.take_terminal();
         self.terminal.clear()
+    }
+
+    fn take_terminal(&mut self) {
+        let mouse: &[u8] = if self.has_mouse { MOUSE } else { &[] };
+        self.send([ENTER, mouse].concat());
     }
 
     fn send(&mut self, bytes: Vec<u8>) {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{
+    self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SIGTSTP, SIGWINCH, SignalFd};
 
@@ -40,6 +42,8 @@ pub enum News {
     Event(Event),
     /// Where cgroups lie, as the manager sees them.
     CgroupRoot(String),
+    /// The mouse was clicked at this column and row of the screen.
+    Click(u16, u16),
     /// A frame was written.
     Written,
     /// The terminal has another size.
@@ -90,13 +94,13 @@ pub fn poll(connect: &dyn Connect, tell: &SyncSender<News>, hurry: &Receiver<()>
 pub enum Sample {
     /// Cgroups lie here.
     Root(PathBuf),
-    /// These are on the screen.
-    Units(Vec<Arc<str>>),
+    /// These are on the screen, and all there is to know of all groups is wanted where that is true.
+    Units(Vec<Arc<str>>, bool),
 }
 
 /// Reads cgroups until nobody listens.
 pub fn sample(orders: &Receiver<Sample>, tell: &SyncSender<News>) {
-    let (mut sampler, mut units) = (Sampler::default(), Vec::new());
+    let (mut sampler, mut units, mut is_whole) = (Sampler::default(), Vec::new(), false);
     let mut read = None::<Instant>;
     loop {
         let rest = read.map_or(Duration::ZERO, |at| PERIOD.saturating_sub(at.elapsed()));
@@ -105,15 +109,16 @@ pub fn sample(orders: &Receiver<Sample>, tell: &SyncSender<News>) {
                 sampler.open(&root);
                 continue;
             }
-            Ok(Sample::Units(wanted)) => {
-                units = wanted;
+            Ok(Sample::Units(wanted, whole)) => {
+                (units, is_whole) = (wanted, whole);
                 continue;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         read = Some(Instant::now());
-        let swept = if sampler.is_due() { sampler.sweep() } else { BTreeMap::new() };
+        let is_due = sampler.is_due(is_whole);
+        let swept = if is_due { sampler.sweep(is_whole) } else { BTreeMap::new() };
         let is_heard =
             send_usage(tell, swept, true) && send_usage(tell, sampler.read(&units), false);
         if !is_heard {
@@ -341,8 +346,9 @@ pub fn read_keys(tell: &SyncSender<News>) {
         match event::poll(PERIOD).and_then(|comes| comes.then(event::read).transpose()) {
             Ok(None) => {}
             Ok(Some(read)) => {
-                for key in keys(&read) {
-                    if tell.send(News::Event(Event::Key(key))).is_err() {
+                let keys = keys(&read).into_iter().map(|key| News::Event(Event::Key(key)));
+                for news in keys.chain(mouse(&read)) {
+                    if tell.send(news).is_err() {
                         return;
                     }
                 }
@@ -352,6 +358,17 @@ pub fn read_keys(tell: &SyncSender<News>) {
                 return;
             }
         }
+    }
+}
+
+/// What the mouse did, if it is for us.
+fn mouse(read: &event::Event) -> Option<News> {
+    let event::Event::Mouse(mouse) = read else { return None };
+    match mouse.kind {
+        MouseEventKind::Down(MouseButton::Left) => Some(News::Click(mouse.column, mouse.row)),
+        MouseEventKind::ScrollDown => Some(News::Event(Event::Wheel(true))),
+        MouseEventKind::ScrollUp => Some(News::Event(Event::Wheel(false))),
+        _ => None,
     }
 }
 

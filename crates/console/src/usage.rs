@@ -64,6 +64,8 @@ pub struct Sampler {
     swept: Option<(Instant, Duration)>,
     /// How often all groups were looked at.
     sweeps: u64,
+    /// How often all that there is was read of all of them, without a lesser look since.
+    whole_sweeps: u64,
 }
 
 impl Sampler {
@@ -73,15 +75,16 @@ impl Sampler {
     }
 
     /// Whether it is time to look at all groups.
-    pub fn is_due(&self) -> bool {
+    pub fn is_due(&self, is_whole: bool) -> bool {
         let rest = |took: Duration| (took * REST_FACTOR).max(SWEEP_EVERY);
         // Two looks make the first rates.
-        let is_first = self.sweeps == 1;
+        let is_first = self.sweeps == 1 || is_whole && self.whole_sweeps < 2;
         self.swept.is_none_or(|(at, took)| is_first || at.elapsed() > rest(took))
     }
 
-    /// Looks at all groups: processor time and memory of each.
-    pub fn sweep(&mut self) -> BTreeMap<Arc<str>, Usage> {
+    /// Looks at all groups: processor time and memory of each; `is_whole`: all that there is, which takes several times as
+    /// long. What only a whole look reads stays as it was last read.
+    pub fn sweep(&mut self, is_whole: bool) -> BTreeMap<Arc<str>, Usage> {
         let began = Instant::now();
         let Some(tree) = self.tree.take() else { return BTreeMap::new() };
         let mut before = std::mem::take(&mut self.groups);
@@ -104,6 +107,7 @@ impl Sampler {
                         _ => (name.into(), Group { path, ..Group::default() }),
                     };
                     let group = with_counters(&tree, group);
+                    let group = if is_whole { with_rest(&tree, group) } else { group };
                     self.groups.insert(name, group);
                 }
             }
@@ -112,6 +116,7 @@ impl Sampler {
         self.tree = Some(tree);
         self.swept = Some((began, began.elapsed()));
         self.sweeps += 1;
+        self.whole_sweeps = if is_whole { self.whole_sweeps + 1 } else { 0 };
         self.groups.iter().map(|(name, group)| (name.clone(), group.usage)).collect()
     }
 
@@ -235,13 +240,20 @@ mod tests {
         group("a.slice/a-b.slice/web.service/inner.service", 5);
         let mut sampler = Sampler::default();
         sampler.open(&scratch.0);
-        assert!(sampler.is_due());
-        let found = sampler.sweep();
-        assert!(sampler.is_due(), "two make the first rates");
+        assert!(sampler.is_due(false));
+        let found = sampler.sweep(false);
+        assert!(sampler.is_due(false), "two make the first rates");
         let names: Vec<&str> = found.keys().map(|name| &**name).collect();
         assert_eq!(names, ["a-b.slice", "a.slice", "web.service"]);
-        sampler.sweep();
-        assert!(!sampler.is_due(), "then there is a rest");
+        assert_eq!(found.get("web.service").expect("it is found").tasks, None);
+        sampler.sweep(false);
+        assert!(!sampler.is_due(false), "then there is a rest");
+        assert!(sampler.is_due(true), "more is wanted than was read");
+        let all = sampler.sweep(true);
+        assert_eq!(all.get("web.service").expect("it is found").tasks, Some(3));
+        assert!(sampler.is_due(true), "two make the first rates");
+        sampler.sweep(true);
+        assert!(!sampler.is_due(true), "then there is a rest");
         let whole = sampler.read(&["web.service".into(), "gone.service".into()]);
         let usage = whole.get("web.service").expect("it is read");
         assert_eq!((whole.len(), usage.tasks, usage.memory), (1, Some(3), Some(4096)));

@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{NOW_US, screen};
+use warren_console::draw::target;
 use warren_console::manager::{Start, UnitPage};
 use warren_console::model::{Resource, Usage};
 use warren_console::state::{ACTION_UNITS_MAX, Event, Key, Look, Mode, Order, State};
@@ -130,6 +131,12 @@ fn event(dice: &mut Dice, state: &State) -> Event {
             Event::Starts(unit, Ok(vec![start; dice.roll(300) as usize]))
         }
         11 => Event::Done(text()),
+        12 => Event::Wheel(dice.roll(2) == 0),
+        13..16 => {
+            // Wherever it is, and though the state may not be settled.
+            let (x, y) = (dice.roll(260) as usize, dice.roll(70) as usize);
+            Event::Click(target(state, x, y))
+        }
         _ => Event::Key(key(dice)),
     }
 }
@@ -184,7 +191,8 @@ fn check_screen(state: &mut State) {
 fn whatever_is_pressed_and_told_the_screen_holds() {
     for seed in seed()..seed() + variable("WARREN_SEEDS", 2) {
         let mut dice = Dice(seed);
-        let look = Look { has_colour: dice.roll(2) == 0, has_unicode: dice.roll(2) == 0 };
+        let (has_colour, has_unicode) = (dice.roll(2) == 0, dice.roll(2) == 0);
+        let look = Look { has_colour, has_unicode, has_mouse: true };
         let mut state = State::new((80, 24), look);
         // Every second one is large, and its units vanish between two screens.
         let units = if seed % 2 == 0 { UNITS } else { 300 };

@@ -5,9 +5,10 @@ mod common;
 use std::path::Path;
 
 use common::{press, screen, state};
+use warren_console::draw::target;
 use warren_console::manager::{Start, UnitPage};
-use warren_console::state::{Event, Key, Mode, Order, State, Verb};
-use warren_console::table::Tab;
+use warren_console::state::{Event, Key, Mode, Order, State, Target, Verb};
+use warren_console::table::{Sort, Tab};
 use warren_wire::control::{JobType, ProcessRow, ShutdownWait};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -253,4 +254,83 @@ fn what_is_open_is_left_step_by_step() {
     press(&mut state, "\x1b\x1b");
     assert_eq!((state.wish.tab, state.wish.within.is_some()), (Tab::Sets, false));
     assert_eq!(press(&mut state, "q"), [Order::Quit]);
+}
+
+/// Clicks on the first place on the screen where this text is, in the line that has the other.
+#[track_caller]
+fn click(state: &mut State, line: &str, text: &str) -> Vec<Order> {
+    let shown = screen(state);
+    let found = shown.lines().enumerate().find(|(_, own)| own.contains(line));
+    let (y, own) = found.unwrap_or_else(|| panic!("no {line:?} in\n{shown}"));
+    let before = own.split_once(text).unwrap_or_else(|| panic!("no {text:?} in {own:?}")).0;
+    let at = target(state, before.chars().count(), y);
+    state.update(Event::Click(at))
+}
+
+#[test]
+fn a_click_chooses_what_is_under_it() {
+    for size in SIZES.into_iter().chain([(80, 10), (60, 5)]) {
+        let mut state = state(size);
+        if size.1 > 5 {
+            click(&mut state, "4 Containers", "Containers");
+            assert_eq!(state.wish.tab, Tab::Sets, "{size:?}");
+            click(&mut state, "3 Units", "3 Units");
+        } else {
+            press(&mut state, "3");
+        }
+        assert_eq!(state.wish.tab, Tab::Units, "{size:?}");
+        for (heading, sort) in [("MEMORY", Sort::Memory), ("NAME", Sort::Name), ("CPU%", Sort::Cpu)]
+        {
+            click(&mut state, "NAME", heading);
+            assert_eq!((state.wish.sort, state.wish.is_inverted), (sort, false), "{size:?}");
+        }
+        click(&mut state, "NAME", "CPU%");
+        assert!(state.wish.is_inverted, "again: the other way round");
+        click(&mut state, "NAME", "CPU%");
+        let second = state.rows[1].name.clone();
+        assert_eq!(click(&mut state, &second, &second), []);
+        assert_eq!((state.cursor, state.page.is_some()), (1, false), "{size:?}");
+        let opened = click(&mut state, &second, &second);
+        assert_eq!(opened, [Order::Open(second.clone())], "again: it is opened");
+        assert!(state.page.is_some());
+        // On the page there is nothing to click on.
+        assert_eq!(target(&state, 3, 2), Target::Nothing);
+    }
+}
+
+#[test]
+fn no_click_answers_a_question_and_any_closes_the_help() {
+    let mut state = state((80, 24));
+    press(&mut state, "3R");
+    assert!(matches!(state.mode, Mode::Question(..)));
+    for target in [Target::Row(0), Target::Row(1), Target::Tab(Tab::Jobs), Target::Nothing] {
+        assert_eq!(state.update(Event::Click(target)), []);
+        assert!(matches!(state.mode, Mode::Question(..)), "{target:?}");
+    }
+    state.update(Event::Wheel(true));
+    assert!(matches!(state.mode, Mode::Question(..)));
+    press(&mut state, "n?");
+    assert_eq!(state.mode, Mode::Help);
+    state.update(Event::Click(Target::Row(3)));
+    assert_eq!((&state.mode, state.cursor), (&Mode::Browse, 0), "it chooses nothing below");
+}
+
+#[test]
+fn the_wheel_moves_the_rows_and_stops_at_their_ends() {
+    let mut state = state((80, 10));
+    press(&mut state, "3");
+    screen(&mut state);
+    let rows = state.rows.len();
+    let shown = state.table_rows();
+    assert!(rows > shown + 3, "{rows} rows, {shown} shown");
+    state.update(Event::Wheel(true));
+    assert_eq!((state.first, state.cursor), (3, 3));
+    for _ in 0..rows {
+        state.update(Event::Wheel(true));
+    }
+    assert_eq!((state.first, state.cursor), (rows - shown, rows - 1));
+    for _ in 0..rows {
+        state.update(Event::Wheel(false));
+    }
+    assert_eq!((state.first, state.cursor), (0, 0));
 }

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::terminal;
@@ -47,11 +47,15 @@ impl Progress {
         }
     }
 
-    fn tell_at(&mut self, now: Instant, text: impl FnOnce() -> String) {
-        let is_time = match self.drawn {
+    fn is_time(&self, now: Instant) -> bool {
+        match self.drawn {
             Some(drawn) => now.duration_since(drawn) >= BETWEEN,
             None => now.duration_since(self.begun) >= QUIET,
-        };
+        }
+    }
+
+    fn tell_at(&mut self, now: Instant, text: impl FnOnce() -> String) {
+        let is_time = self.is_time(now);
         let Some(out) = self.out.as_mut().filter(|_| is_time) else { return };
         let line: String = text().chars().take(self.columns.saturating_sub(1)).collect();
         // What a terminal does not take is no failure of the work.
@@ -78,24 +82,36 @@ impl Drop for Progress {
 /// Does something that takes its time. Meanwhile a thread says on a terminal what it is, and for how long it has been at
 /// work.
 pub fn during<T>(what: &str, quiet: bool, work: impl FnOnce() -> T) -> T {
-    let progress = Progress::begin(quiet);
-    if progress.out.is_none() {
-        return work();
-    }
-    beside(progress, what, work)
+    let begun = Instant::now();
+    let text = || format!("{what}: {} s", begun.elapsed().as_secs());
+    beside(&Shared::begin(quiet), text, work)
 }
 
-fn beside<T>(mut progress: Progress, what: &str, work: impl FnOnce() -> T) -> T {
+/// Does something that takes its time. Meanwhile a thread says on a terminal what there is to say, each time anew. Work
+/// that prints lines makes room for them with [`Shared::clear`].
+pub fn beside<T>(
+    progress: &Shared,
+    mut text: impl FnMut() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    if !progress.is_seen() {
+        return work();
+    }
     std::thread::scope(|scope| {
         // Dropped at the end of the work, whose other end then sees that.
-        let (_at_work, is_over) = mpsc::channel::<()>();
-        let begun = progress.begun;
+        let (at_work, is_over) = mpsc::channel::<()>();
         scope.spawn(move || {
             while is_over.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Timeout) {
-                progress.tell(|| format!("{what}: {} s", begun.elapsed().as_secs()));
+                // What is to be said may take a while to find out: no lock is held meanwhile.
+                if progress.is_time() {
+                    let text = text();
+                    progress.tell(|| text);
+                }
             }
         });
-        work()
+        let done = work();
+        drop(at_work);
+        done
     })
 }
 
@@ -109,14 +125,26 @@ impl Shared {
         Shared(Arc::new(Mutex::new(Progress::begin(quiet))))
     }
 
+    fn is_seen(&self) -> bool {
+        self.held().out.is_some()
+    }
+
+    fn is_time(&self) -> bool {
+        self.held().is_time(Instant::now())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// See [`Progress::tell`].
     pub fn tell(&self, text: impl FnOnce() -> String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).tell(text);
+        self.held().tell(text);
     }
 
     /// See [`Progress::clear`].
     pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.held().clear();
     }
 }
 
@@ -178,14 +206,22 @@ mod tests {
         let out = Some(Box::new(screen.clone()) as Box<dyn Write + Send>);
         let begun = Instant::now().checked_sub(Duration::from_secs(75)).expect("it is that late");
         let progress = Progress { out, columns: 80, begun, drawn: None };
-        let has_told = || !screen.0.lock().expect("held for a moment").is_empty();
-        let result = beside(progress, "Looking", || {
-            warren_testkit::wait_until("it is told of", has_told);
+        let progress = Shared(Arc::new(Mutex::new(progress)));
+        let told = || String::from_utf8(screen.0.lock().expect("a moment").clone()).expect("UTF-8");
+        let mut looks = 0;
+        let text = || {
+            looks += 1;
+            format!("Looking, {looks}")
+        };
+        let result = beside(&progress, text, || {
+            warren_testkit::wait_until("it is told of twice", || told().contains("2"));
+            progress.clear();
+            assert!(told().ends_with("\r\x1b[K"), "no room: {:?}", told());
             7
         });
-        let told = String::from_utf8(screen.0.lock().expect("one thread").clone()).expect("UTF-8");
-        assert!(told.starts_with("\r\x1b[KLooking: 75 s"), "{told:?}");
-        assert!(told.ends_with("\r\x1b[K"), "it stays: {told:?}");
+        let told = told();
+        assert!(told.starts_with("\r\x1b[KLooking, 1\r\x1b[KLooking, 2"), "{told:?}");
+        drop(progress);
         assert_eq!(result, 7);
     }
 }

@@ -1,11 +1,13 @@
-//! What is known of the units, for all clients at once, and the one thread that asks the manager.
+//! What is known of the units, for all clients at once, with the one thread that asks the manager, and the one that reads
+//! cgroups.
 //!
 //! - Owns: the model, the samples of the last minutes, and strips that several clients look at.
-//! - Must not: ask while nobody looks: the thread ends, and what is known is forgotten. Nothing waits for the manager or
-//!   for a client while the lock is held.
-//! - Runs on the thread of its caller; the poller on one of its own.
+//! - Must not: ask while nobody looks: the thread ends, and what is known is forgotten. Cgroups are read while a table is
+//!   in sight that shows what units use. Nothing waits for the manager, the kernel or a client while the lock is held.
+//! - Runs on the thread of its caller; the poller and the sampler on one of their own each.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,12 +15,16 @@ use warren_console::manager::Connect;
 use warren_console::model::Model;
 use warren_console::poller::{PERIOD, Poller, Update};
 use warren_console::table::Tab;
+use warren_console::usage::{Sampler, WHOLE_MAX};
 
 use crate::query::{Cells, Sight};
-use crate::view::{self, Picture, SAMPLES_MAX, Sample, Strip, Table};
+use crate::view::{self, Page, Picture, SAMPLES_MAX, Sample, Strip, Table};
 
 /// Tables that are kept for clients.
 const TABLES_MAX: usize = 32;
+
+/// For so long after a table was in sight what its units use is read.
+const SEEN_FOR: Duration = Duration::from_secs(10);
 
 /// What all share.
 pub struct Hub {
@@ -44,9 +50,27 @@ struct Known {
     strips: (u64, BTreeMap<Cells, Arc<Strip>>),
     /// Tables that clients had in sight last, each with the count that it was made at: a look at 40,000 units is for all
     /// who look at the same, and not repeated while nothing changes.
-    tables: VecDeque<(u64, Sight, Arc<Table>)>,
+    tables: VecDeque<Kept>,
+    /// Where cgroups lie, as this program sees them.
+    cgroups: Option<PathBuf>,
+    /// How often all groups were looked at, and how often those in sight.
+    sweeps: u64,
+    reads: u64,
     readers: usize,
     is_polling: bool,
+    is_sampling: bool,
+}
+
+/// A table that a client had in sight.
+struct Kept {
+    sight: Sight,
+    /// Counts of what it was made of: units, or all counters, and looks at all groups where it is sorted by what they use.
+    made_of: (u64, u64),
+    /// The look at the groups in sight whose numbers it has.
+    reads: u64,
+    page: Page,
+    table: Arc<Table>,
+    seen: Instant,
 }
 
 /// A client that looks. When the last one is dropped, the manager is asked no more.
@@ -87,11 +111,25 @@ impl Hub {
         let mut poller = Poller::default();
         loop {
             let began = Instant::now();
+            let mut is_large = false;
             let mut take = |update| {
+                is_large |= matches!(update, Update::Overview(_, true));
+                let update = match update {
+                    Update::CgroupRoot(root) => {
+                        let root = self.connect.root().join(root.trim_start_matches('/'));
+                        self.lock().cgroups = Some(root);
+                        return true;
+                    }
+                    update => update,
+                };
                 self.lock().take(update);
                 true
             };
             let asked = poller.ask(&*self.connect, &mut take);
+            if is_large {
+                // What an answer about all units was read into.
+                warren_sys::heap::trim();
+            }
             let mut known = self.lock();
             known.silent = asked.err().map(|trouble| trouble.text);
             known.sample(now_ms());
@@ -116,10 +154,83 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// Has a thread read cgroups, if there is need of it and none.
+    fn sample_if_wanted(self: &Arc<Hub>, known: &mut Known) {
+        if known.is_sampling || known.cgroups.is_none() || known.wanted().is_none() {
+            return;
+        }
+        let hub = self.clone();
+        let sampler = std::thread::Builder::new().name("sampler".to_owned());
+        // Without a thread the columns stay empty, and the next picture tries again.
+        known.is_sampling = sampler.spawn(move || hub.sample()).is_ok();
+    }
+
+    fn sample(&self) {
+        let (mut sampler, mut opened) = (Sampler::default(), None);
+        loop {
+            let began = Instant::now();
+            let mut known = self.lock();
+            let (wanted, root) = (known.wanted(), known.cgroups.clone());
+            let (Some(wanted), Some(root)) = (wanted.filter(|_| known.readers > 0), root) else {
+                known.is_sampling = false;
+                // It would be old when somebody looks again.
+                let old = std::mem::take(&mut known.model.usage);
+                drop(known);
+                drop((sampler, old));
+                warren_sys::heap::trim();
+                return;
+            };
+            drop(known);
+            if opened.as_ref() != Some(&root) {
+                sampler.open(&root);
+                opened = Some(root);
+            }
+            let is_due = sampler.is_due(wanted.is_whole);
+            let swept = is_due.then(|| sampler.sweep(wanted.is_whole));
+            let read = sampler.read(&wanted.units);
+            known = self.lock();
+            if let Some(swept) = swept {
+                known.model.take_usage(swept, true);
+                known.sweeps += 1;
+            }
+            known.model.take_usage(read, false);
+            known.reads += 1;
+            while known.readers > 0
+                && let left = PERIOD.saturating_sub(began.elapsed())
+                && !left.is_zero()
+            {
+                let waited = self.changed.wait_timeout(known, left);
+                known = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+/// What is to be read of cgroups.
+struct Wanted {
+    /// Units in sight, at most [`WHOLE_MAX`].
+    units: Vec<Arc<str>>,
+    /// All that there is is wanted of all.
+    is_whole: bool,
+}
+
 impl Known {
+    /// What tables in sight ask for; none if none does.
+    fn wanted(&self) -> Option<Wanted> {
+        let in_sight = |kept: &&Kept| kept.sight.shows_usage() && kept.seen.elapsed() < SEEN_FOR;
+        let tables: Vec<&Kept> = self.tables.iter().filter(in_sight).collect();
+        let is_whole = tables.iter().any(|kept| kept.sight.needs_whole_usage());
+        // Those seen last come first: of many tables the older ones have numbers of the looks at all.
+        let names = tables.iter().rev().flat_map(|kept| kept.page.names());
+        let units = names.take(WHOLE_MAX).cloned().collect();
+        (!tables.is_empty()).then_some(Wanted { units, is_whole })
+    }
+
     fn take(&mut self, update: Update) {
         match update {
             Update::Top(top) => self.model.take_top(*top),
+            // It is joined to the manager's root.
             Update::CgroupRoot(_) => {}
             Update::Overview(answer, is_all) => {
                 let count = answer.rows.len() as u64;
@@ -152,6 +263,7 @@ impl Known {
         self.model = Model::default();
         self.strips = (0, BTreeMap::new());
         self.tables.clear();
+        self.cgroups = None;
         (self.is_polling, self.silent) = (false, None);
     }
 
@@ -177,17 +289,31 @@ impl Known {
         // Jobs and restarts are among the counters.
         let of_counters = matches!(tab, Tab::Trouble | Tab::Jobs);
         let count = if of_counters { self.version } else { self.units };
-        if let Some((at, _, table)) = self.tables.iter().find(|(_, known, _)| known == sight)
-            && *at == count
-        {
-            return Some(table.clone());
-        }
-        let table = Arc::new(view::table(&self.model, sight)?);
-        self.tables.retain(|(_, known, _)| known != sight);
+        let made_of = (count, if sight.is_by_usage() { self.sweeps } else { 0 });
+        let reads = if sight.shows_usage() { self.reads } else { 0 };
+        let at = self.tables.iter().position(|kept| kept.sight == *sight);
+        let kept = at.and_then(|at| self.tables.remove(at));
+        let seen = Instant::now();
+        let kept = match kept.filter(|kept| kept.made_of == made_of) {
+            Some(kept) if kept.reads == reads => Kept { seen, ..kept },
+            Some(mut kept) => {
+                kept.page.measure(&self.model);
+                let table = kept.page.table(&self.model);
+                // Who has the one before sees at once that nothing differs.
+                let table = if *kept.table == table { kept.table } else { Arc::new(table) };
+                Kept { reads, table, seen, ..kept }
+            }
+            None => {
+                let page = view::page(&self.model, sight)?;
+                let table = Arc::new(page.table(&self.model));
+                Kept { sight: sight.clone(), made_of, reads, page, table, seen }
+            }
+        };
+        let table = kept.table.clone();
         if self.tables.len() >= TABLES_MAX {
             self.tables.pop_front();
         }
-        self.tables.push_back((count, sight.clone(), table.clone()));
+        self.tables.push_back(kept);
         Some(table)
     }
 
@@ -216,7 +342,9 @@ impl Reader {
             let is_told = known.model.is_loaded || known.silent.is_some();
             if known.version != self.seen && is_told {
                 self.seen = known.version;
-                return Some(known.picture(sight));
+                let picture = known.picture(sight);
+                self.hub.sample_if_wanted(&mut known);
+                return Some(picture);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

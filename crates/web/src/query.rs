@@ -124,6 +124,26 @@ pub struct Sight {
     pub has_series: bool,
 }
 
+impl Sight {
+    /// The table shows what units use.
+    pub fn shows_usage(&self) -> bool {
+        let of = |tab| matches!(tab, Tab::Units | Tab::Sets | Tab::Slices | Tab::Templates);
+        self.wish.as_ref().is_some_and(|wish| of(wish.tab))
+    }
+
+    /// It takes all that is used by all units: to sort by it, or to add it up where a group is no cgroup.
+    pub fn needs_whole_usage(&self) -> bool {
+        let adds_up = |tab| matches!(tab, Tab::Sets | Tab::Templates);
+        self.wish.as_ref().is_some_and(|wish| wish.sort.is_of_whole_look() || adds_up(wish.tab))
+    }
+
+    /// The order of the rows, or what they show, changes with each look at all units' usage.
+    pub fn is_by_usage(&self) -> bool {
+        let of = |sort| matches!(sort, Sort::Cpu | Sort::Memory);
+        self.needs_whole_usage() || self.wish.as_ref().is_some_and(|wish| of(wish.sort))
+    }
+}
+
 const NOT_FOUND: Refusal = Refusal(404, "There is no such page.");
 const BAD: Refusal = Refusal(400, "A parameter is missing, unknown or too long.");
 
@@ -229,6 +249,11 @@ fn wish(parameters: &Parameters) -> Result<Option<Wish>, Refusal> {
     let sort = match parameters.one("sort") {
         None | Some("name") => Sort::Name,
         Some("state") => Sort::State,
+        Some("cpu") => Sort::Cpu,
+        Some("memory") => Sort::Memory,
+        Some("tasks") => Sort::Tasks,
+        Some("io") => Sort::Io,
+        Some("waits") => Sort::Pressure,
         Some("restarts") => Sort::Restarts,
         Some("since") => Sort::Since,
         Some(_) => return Err(BAD),
@@ -381,7 +406,7 @@ mod tests {
         assert_eq!(look("").map(|sight| (sight.wish.is_none(), sight.rows)), Ok((true, 100)));
         for bad in [
             "table=x",
-            "sort=cpu&table=units",
+            "sort=size&table=units",
             "rows=501",
             "from=-1",
             "cells=x",

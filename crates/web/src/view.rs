@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use warren_console::model::{Model, Unit};
+use warren_console::model::{Model, Unit, Usage};
+use warren_console::numbers::{bytes, percent};
 use warren_console::table::{self, Row, Tab, What};
 use warren_wire::control::ActiveState;
 
@@ -76,7 +77,7 @@ pub fn strip(model: &Model, cells: Cells) -> Strip {
             Cells::None => None,
             Cells::Sets => unit.target.clone(),
             Cells::Slices => unit.slice.clone().filter(|_| !name.ends_with(".slice")),
-            Cells::Templates => template(name),
+            Cells::Templates => table::group_of(Tab::Templates, name, unit),
             Cells::Units => Some(name.clone()),
         };
         let Some(group) = group else { continue };
@@ -89,12 +90,6 @@ pub fn strip(model: &Model, cells: Cells) -> Strip {
     }
     let (names, states) = groups.into_iter().unzip();
     Strip { names, states }
-}
-
-fn template(name: &str) -> Option<Arc<str>> {
-    let (prefix, rest) = name.split_once('@')?;
-    let (_, suffix) = rest.rsplit_once('.')?;
-    Some(format!("{prefix}@.{suffix}").into())
 }
 
 /// A page of a table.
@@ -121,16 +116,47 @@ pub struct Picture {
     pub series: Vec<Sample>,
 }
 
+/// The rows that are in sight.
+#[derive(Debug, Clone)]
+pub struct Page {
+    tab: Tab,
+    total: usize,
+    from: usize,
+    rows: Vec<Row>,
+}
+
+impl Page {
+    /// Takes in what groups use now; where a row stands for several of them, it stays as it is.
+    pub fn measure(&mut self, model: &Model) {
+        let is_of_one = |row: &Row| row.is_unit() || self.tab == Tab::Slices;
+        for row in self.rows.iter_mut().filter(|row| is_of_one(row)) {
+            row.usage = model.usage.get(&row.name).copied().unwrap_or_default();
+        }
+    }
+
+    /// Names of what has a group of its own.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.rows.iter().map(|row| &row.name)
+    }
+
+    /// As a client gets it.
+    pub fn table(&self, model: &Model) -> Table {
+        let rows = self.rows.iter().map(|row| row_json(model, self.tab, row)).collect();
+        Table { total: self.total, from: self.from, rows }
+    }
+}
+
 /// The page of the table that is in sight. One behind the end is the last one.
-pub fn table(model: &Model, sight: &Sight) -> Option<Table> {
+pub fn page(model: &Model, sight: &Sight) -> Option<Page> {
     let wish = sight.wish.as_ref()?;
-    let rows = table::rows(model, wish);
-    let total = rows.len();
+    let mut all = table::rows(model, wish);
+    let total = all.len();
     let last = total.saturating_sub(1) / sight.rows * sight.rows;
     let from = sight.from.min(last);
-    let page = rows.iter().skip(from).take(sight.rows);
-    let rows = page.map(|row| row_json(model, wish.tab, row)).collect();
-    Some(Table { total, from, rows })
+    all.truncate(from.saturating_add(sight.rows));
+    // What is kept has no room for all of them.
+    let rows = all.split_off(from);
+    Some(Page { tab: wish.tab, total, from, rows })
 }
 
 fn row_json(model: &Model, tab: Tab, row: &Row) -> Value {
@@ -167,6 +193,7 @@ fn row_json(model: &Model, tab: Tab, row: &Row) -> Value {
     if let Some(unit) = unit {
         of_unit(model, unit, &mut put);
     }
+    of_usage(&row.usage, &mut put);
     if row.restarts > 0 {
         put("r", json!(row.restarts));
     }
@@ -174,6 +201,26 @@ fn row_json(model: &Model, tab: Tab, row: &Row) -> Value {
         put("t", json!(row.since_us));
     }
     Value::Object(out)
+}
+
+/// What is used, in the console's words: numbers that are read as the same are no difference.
+fn of_usage(usage: &Usage, put: &mut impl FnMut(&str, Value)) {
+    let Usage { cpu, memory, tasks, read, written, pressure } = usage;
+    if let Some(cpu) = cpu {
+        put("p", json!(percent(*cpu)));
+    }
+    if let Some(memory) = memory {
+        put("m", json!(bytes(*memory)));
+    }
+    if let Some(tasks) = tasks {
+        put("q", json!(tasks));
+    }
+    if let (Some(read), Some(written)) = (read, written) {
+        put("i", json!([bytes(*read), bytes(*written)]));
+    }
+    if let Some((share, resource)) = pressure {
+        put("z", json!([percent(*share), resource.as_str()]));
+    }
 }
 
 fn of_unit(model: &Model, unit: &Unit, put: &mut impl FnMut(&str, Value)) {
@@ -329,7 +376,7 @@ mod tests {
         Picture {
             top: top(model, None, 0),
             strip: Some(Arc::new(strip(model, sight.cells))),
-            table: table(model, &sight).map(Arc::new),
+            table: page(model, &sight).map(|page| Arc::new(page.table(model))),
             series: Vec::new(),
         }
     }
@@ -390,6 +437,57 @@ mod tests {
             "b-1.service b-2.service"
         );
         assert_eq!(page("table=containers").0, "Container 'a' Container 'b'");
+    }
+
+    /// What groups use is sorted by before the page is cut, and a later look changes the rows and not their order.
+    #[test]
+    fn what_is_used_is_sorted_by_and_shown() {
+        let mut model = model(&[
+            ("a-1.service", "active"),
+            ("a-2.service", "active"),
+            ("b-1.service", "active"),
+            ("b-2.service", "inactive"),
+        ]);
+        let usage = |cpu: f32, memory_mb: u64, tasks: u64| Usage {
+            cpu: Some(cpu),
+            memory: Some(memory_mb << 20),
+            tasks: Some(tasks),
+            read: Some(2048),
+            written: Some(0),
+            pressure: Some((12.5, warren_console::model::Resource::Io)),
+        };
+        let of = |all: [(&str, Usage); 3]| all.map(|(name, usage)| (name.into(), usage)).into();
+        let first = [
+            ("a-1.service", usage(1.0, 30, 7)),
+            ("a-2.service", usage(50.0, 10, 1)),
+            ("b-1.service", usage(5.0, 20, 9)),
+        ];
+        model.take_usage(of(first), true);
+        let order = |query: &str| names(&look(&model, &format!("table=units&{query}"))).join(" ");
+        assert_eq!(order("sort=cpu&rows=2"), "a-2.service b-1.service");
+        assert_eq!(order("sort=memory&rows=2"), "a-1.service b-1.service");
+        assert_eq!(order("sort=tasks&rows=2"), "b-1.service a-1.service");
+        assert_eq!(order("sort=cpu&inverted=1&rows=1"), "b-2.service");
+        assert_eq!(order("sort=io&rows=1"), "a-1.service");
+        assert_eq!(order("sort=waits&rows=1"), "a-1.service");
+        let sight = |query: &str| match route("GET", &format!("/api/look?{query}")) {
+            Ok(Route::Look(sight)) => sight,
+            other => panic!("{other:?}"),
+        };
+        let mut cut = page(&model, &sight("table=units&sort=cpu&rows=2")).expect("a page");
+        let row = |table: &Table, at: usize| {
+            let part = |key| table.rows[at][key].to_string();
+            ["n", "p", "m", "q", "i", "z"].map(part).join(" ")
+        };
+        let expected = r#""a-2.service" "50.0" "10M" 1 ["2.0K","0B"] ["12.5","io"]"#;
+        assert_eq!(row(&cut.table(&model), 0), expected);
+        model.take_usage([("a-2.service".into(), usage(0.0, 11, 2))].into(), false);
+        cut.measure(&model);
+        let expected = r#""a-2.service" "0.0" "11M" 2 ["2.0K","0B"] ["12.5","io"]"#;
+        assert_eq!(row(&cut.table(&model), 0), expected);
+        let mut sets = page(&model, &sight("table=containers&sort=memory")).expect("a page");
+        sets.measure(&model);
+        assert_eq!(sets.table(&model).rows[0]["m"], "41M", "a sum stays");
     }
 
     #[test]

@@ -456,3 +456,90 @@ fn more_streams_than_there_is_room_for_are_refused() {
         web.ask("GET /api/session HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 ")
     });
 }
+
+/// What the daemon holds, and held at most, in MB (`VmRSS` and `VmHWM` of proc_pid_status(5)).
+fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let of = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("it is told");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
+#[test]
+fn forty_thousand_units_take_little_memory() {
+    let web = Web::start("web-memory", 5_000, &[]);
+    let before = memory(web.pid());
+    web.world().changing = 200;
+    let sights = ["name", "state", "since", "restarts"]
+        .map(|sort| format!("table=units&rows=100&cells=units&series=1&sort={sort}"));
+    let mut streams: Vec<Stream> = Vec::new();
+    for at in 0..10 {
+        streams.push(Stream::open(&web, &sights[at % sights.len()]));
+        streams.last_mut().expect("it is there").next();
+    }
+    let one = memory(web.pid());
+    for _ in 0..8 {
+        streams.iter_mut().for_each(|stream| drop(stream.next()));
+    }
+    let after = memory(web.pid());
+    println!("{before:?} MB before a page was open, {one:?} then, {after:?} with ten");
+    // Twice what it is: the library's heap is not the same on each machine.
+    assert!(after.0 <= 64 && after.1 <= 96, "{before:?} MB, then {one:?}, then {after:?}");
+}
+
+/// Cgroups as the kernel shows them, of the units of two containers: the further down a unit is in the list, the more it
+/// uses.
+fn write_cgroups(root: &std::path::Path) {
+    for container in 0..2 {
+        for (at, service) in ["web", "php", "db"].into_iter().enumerate() {
+            let name = format!("customer-c{container:04}.slice/c{container:04}-{service}.service");
+            let group = root.join(name);
+            std::fs::create_dir_all(&group).expect("a directory");
+            let place = container * 3 + at;
+            let write = |file: &str, text: String| {
+                std::fs::write(group.join(file), text).expect("it can be written");
+            };
+            write("cpu.stat", "usage_usec 1000\n".to_owned());
+            write("memory.current", format!("{}\n", (place + 1) << 20));
+            write("pids.current", format!("{}\n", 60 - place * 10));
+            write("io.stat", "8:0 rbytes=1 wbytes=2\n".to_owned());
+            write("io.pressure", format!("some avg10={place}.50 avg60=0 avg300=0 total=0\n"));
+        }
+    }
+}
+
+#[test]
+fn tables_show_what_units_use_and_are_sorted_by_it() {
+    let web = Web::start("web-usage", 4, &[]);
+    let root = web.scratch.0.join("cgroup");
+    write_cgroups(&root);
+    web.world().cgroup_root = Some(root.display().to_string());
+    let rows = |query: &str, is_there: fn(&Value) -> bool| {
+        wait_for(query, || {
+            let told = web.json(&format!("/api/look?{query}"));
+            let rows = told["table"]["rows"].as_array().expect("rows").clone();
+            rows.first().is_some_and(is_there).then_some(rows)
+        })
+    };
+    // Someone looks all the while: when nobody does, what is known is forgotten.
+    let _stream = Stream::open(&web, "table=units&rows=1&sort=tasks");
+    let names = |rows: &[Value]| -> Vec<String> {
+        rows.iter().filter_map(|row| row["n"].as_str().map(str::to_owned)).collect()
+    };
+    let by_memory = rows("table=units&rows=2&sort=memory", |row| row["m"] == "6.0M");
+    assert_eq!(names(&by_memory), ["c0001-db.service", "c0001-php.service"]);
+    let by_tasks = rows("table=units&rows=2&sort=tasks", |row| row["q"] == 60);
+    assert_eq!(names(&by_tasks), ["c0000-web.service", "c0000-php.service"]);
+    let by_waits = rows("table=units&rows=1&sort=waits", |row| row["z"] == json!(["5.5", "io"]));
+    assert_eq!(names(&by_waits), ["c0001-db.service"]);
+    let by_io = rows("table=units&rows=1&sort=io", |row| row["i"] == json!(["0B", "0B"]));
+    assert_eq!(by_io[0]["p"], "0.0", "nothing was used since: {by_io:?}");
+    // A container is no cgroup: its units are added up, whatever is in sight of them.
+    let sets = rows("table=containers&rows=2&sort=memory", |row| row["q"] == 60);
+    assert_eq!(sets[0]["m"], "15M", "{sets:?}");
+    // What has no cgroup shows nothing, and is not zero.
+    let down = web.json("/api/look?table=units&filter=backup&rows=1");
+    assert!(down["table"]["rows"][0]["m"].is_null(), "{down}");
+}

@@ -97,7 +97,11 @@ impl Parts {
         for line in text.lines() {
             let is_fence = line.trim_start().starts_with("```");
             match (&fence, is_fence) {
-                (None, true) => fence = Some(line.trim().trim_matches('`').to_owned()),
+                // Behind the language stands what a test does with the block.
+                (None, true) => {
+                    let info = line.trim().trim_matches('`');
+                    fence = Some(info.split(' ').next().unwrap_or_default().to_owned());
+                }
                 (Some(_), true) => fence = None,
                 (Some(language), false) if ["", "sh", "console"].contains(&language.as_str()) => {
                     let (own, more) = match line.strip_suffix('\\') {
@@ -253,7 +257,7 @@ mod tests {
 # A page, with `code`
 See [here](other.md#a-b) and `warren why UNIT`, [not `this](x.md)`].
 
-```sh
+```sh run exits=1
 $ warren list --failed | head
 warren stop a \\
   b   # both

@@ -1,15 +1,19 @@
 //! For who writes unit files: `warren new` writes one, `warren lsp` is a language server for them and their drop-ins.
 //!
-//! `new` runs a command, `observe` looks at what it does, `needs` makes a unit of that. Of the language server, texts that are open in the editor are checked as `warren verify` checks files; with each change the document itself,
+//! `new` runs a command, `observe` looks at what it does, `needs` makes a unit of that, `trial` runs the unit and `verdict`
+//! says what is different then and why. Of the language server, texts that are open in the editor are checked as `warren verify` checks files; with each change the document itself,
 //! when one is opened, saved or closed all that are open, because a drop-in is checked with its unit. `scan` says what
 //! a place of a text is, `values` what a value can be, `units` where units are and who names them.
 
+mod listening;
 mod needs;
 pub(crate) mod new;
 mod observe;
 mod scan;
+mod trial;
 mod units;
 mod values;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

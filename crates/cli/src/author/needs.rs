@@ -139,13 +139,23 @@ impl Lines {
     }
 }
 
+/// The line of a unit that has not been tried.
+const NOT_TRIED: &str = "# Not tried.";
+
+/// The unit with what there is to say of how it was tried.
+pub(super) fn with_trial(text: &str, words: &str) -> String {
+    let line: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text.replacen(NOT_TRIED, &format!("# {line}"), 1)
+}
+
 /// The text of the unit file.
 pub(super) fn unit(plan: &Plan<'_>) -> String {
     let mut out = Vec::new();
     match plan.run {
         Some((seconds, _)) => out.extend([
             format!("# Written by `warren new` from one run of {seconds} s: what the program did then is allowed, and what"),
-            "# belongs to it. It may do more at another time. Read this, and try it before you rely on it.".to_owned(),
+            "# belongs to it. It may do more at another time. Read this before you rely on it.".to_owned(),
+            NOT_TRIED.to_owned(),
         ]),
         None => out.push("# Written by `warren new`. The program was not run, so nothing is closed to it yet.".to_owned()),
     }
@@ -247,14 +257,15 @@ fn capabilities(seen: &Observed) -> BTreeSet<&'static str> {
 
 /// What it has to be able to write.
 #[derive(Default)]
-struct Writable {
+pub(super) struct Writable {
     /// Settings and names of directories of its own.
     own: BTreeSet<(&'static str, String)>,
     /// Paths that are not its own.
-    shared: BTreeSet<PathBuf>,
+    pub(super) shared: BTreeSet<PathBuf>,
 }
 
-fn writable(seen: &Observed) -> Writable {
+/// What a program has to be able to write.
+pub(super) fn writable(seen: &Observed) -> Writable {
     let mut out = Writable::default();
     let elsewhere = ["/tmp", "/var/tmp", "/dev", "/proc", "/sys"];
     for path in &seen.written {
@@ -300,6 +311,11 @@ fn files(plan: &Plan<'_>, seen: &Observed, lines: &mut Lines) {
         }
     }
     for path in &writable.shared {
+        if seen.made.contains(path) {
+            lines.0.push(
+                "# the run made this one, and it has to be there when the unit starts".to_owned(),
+            );
+        }
         lines.set("ReadWritePaths", quoted(&path.to_string_lossy()));
     }
     let program = plan.command.first().map(PathBuf::from);
@@ -543,6 +559,9 @@ mod tests {
             &has,
             &["ReadWritePaths=/srv/data/below", "LogsDirectory"],
         );
+        let (made, written) = (paths(&["/srv/new"]), paths(&["/srv/new"]));
+        let has = ["# the run made this one, and it has to be there when the unit starts"];
+        check(&Observed { made, written, ..Observed::default() }, &has, &[]);
         let written = paths(&["/root/.cache/app"]);
         check(&Observed { written, ..Observed::default() }, &["ProtectHome=no"], &["DynamicUser"]);
         let (read, written) = (paths(&["/tmp/own/x"]), paths(&["/tmp/own"]));
@@ -612,6 +631,44 @@ mod tests {
             of(Observed { is_ready: true, ..end(End::Running) }).as_deref(),
             Some("Type=notify")
         );
+    }
+
+    /// A trial without its sandbox leaves these out: a new setting is on one of the two lists.
+    #[test]
+    fn each_setting_gives_the_program_something_or_takes_something() {
+        const GIVES: [&str; 13] = [
+            "Type",
+            "ExecStart",
+            "WorkingDirectory",
+            "Restart",
+            "User",
+            "StateDirectory",
+            "CacheDirectory",
+            "LogsDirectory",
+            "RuntimeDirectory",
+            "ReadWritePaths",
+            "AmbientCapabilities",
+            "WantedBy",
+            "Description",
+        ];
+        let plain = Observed::default();
+        let much = Observed {
+            families: BTreeSet::from([AF_INET]),
+            ports: BTreeSet::from([80]),
+            namespaces: 0x1000_0000,
+            read: paths(&["/dev/sda"]),
+            written: paths(&["/srv/x", "/var/lib/x", "/run/x", "/var/log/x", "/var/cache/x"]),
+            ..Observed::default()
+        };
+        for seen in [plain, much] {
+            let text = written(&seen);
+            let parts = crate::author::verdict::parts(&text);
+            let bare = crate::author::verdict::with_only(&text, &parts, &[]);
+            let names = bare.lines().filter(|line| !line.starts_with('#'));
+            let names = names.filter_map(|line| Some(line.split_once('=')?.0));
+            let unknown: Vec<&str> = names.filter(|name| !GIVES.contains(name)).collect();
+            assert_eq!(unknown, Vec::<&str>::new(), "{bare}");
+        }
     }
 
     #[test]

@@ -1,23 +1,29 @@
-//! `warren new`: a unit from a command, with what its program turned out to need.
+//! `warren new`: a unit from a command, with what its program turned out to need, and tried.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use warren_sys::passwd::{Database, User};
 use warren_sys::process::ExitKind;
+use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM, SignalFd, SignalSet};
 use warren_unit::{Severity, UnitName, UnitType};
 
-use super::needs::{Plan, unit};
+use super::needs::{Plan, unit, with_trial};
 use super::observe::{End, Observed, Run, observe};
+use super::trial::{Success, Trials, Tried};
+use super::verdict::words;
 use crate::args::{Global, NewArgs};
-use crate::output::{clean_lines, print};
+use crate::output::{clean, clean_lines, print};
 use crate::verify::Verifier;
 
 /// Where the manager looks for programs (systemd.exec(5), "ExecSearchPath=").
@@ -26,37 +32,62 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Whom the rights of root belong to.
 const ROOT: u32 = 0;
 
-/// A directory that is removed at the end, with a socket at which a program may say that it is ready.
-struct Notify {
-    directory: PathBuf,
-    socket: UnixDatagram,
+/// Directories that are there now.
+static DIRECTORIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn directories() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Notify {
-    fn new() -> Result<Notify> {
+/// Removes the directories when the user ends the program by a signal. What it runs ends with it: the kernel kills a
+/// program that is followed, and a machine stops with its parent.
+fn clean_up_at_signals() -> Result<()> {
+    let ending = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGTERM);
+    let signals = SignalFd::new(ending)?;
+    let wait = move || {
+        let read = signal_of(&signals);
+        directories().iter().for_each(|path| drop(fs::remove_dir_all(path)));
+        std::process::exit(128 + read.unwrap_or(SIGTERM));
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(())
+}
+
+/// The signal that comes next.
+fn signal_of(signals: &SignalFd) -> Option<i32> {
+    warren_sys::fdpass::wait_ready(signals.as_fd()).ok()?;
+    Some(signals.read().ok()??.signal)
+}
+
+/// A directory that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Scratch> {
         let name = format!("warren-new-{}-{:x}", std::process::id(), warren_sys::random::u128());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        let bound = UnixDatagram::bind(directory.join("notify"));
-        let made = Notify { directory, socket: bound.context("cannot make a socket")? };
+        let directory = Scratch(std::env::temp_dir().join(name));
+        fs::create_dir(&directory.0)
+            .with_context(|| format!("cannot make {}", directory.0.display()))?;
+        directories().insert(directory.0.clone());
         // The program may be another user's.
-        fs::set_permissions(made.path(), fs::Permissions::from_mode(0o666))?;
-        fs::set_permissions(&made.directory, fs::Permissions::from_mode(0o711))?;
-        made.socket.set_nonblocking(true)?;
-        Ok(made)
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.join("notify")
+        fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o711))?;
+        Ok(directory)
     }
 }
 
-impl Drop for Notify {
+impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.path());
-        let _ = fs::remove_dir(&self.directory);
+        let _ = fs::remove_dir_all(&self.0);
+        directories().remove(&self.0);
     }
+}
+
+/// A socket at which a program may say that it is ready.
+fn notify_socket(path: &Path) -> Result<UnixDatagram> {
+    let socket = UnixDatagram::bind(path).context("cannot make a socket")?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 /// The program by its whole path, as the manager would find it.
@@ -105,6 +136,7 @@ pub(crate) fn run(args: &NewArgs, global: &Global) -> Result<i32> {
         "a unit file cannot contain a NUL byte"
     );
     let user = user(args)?;
+    clean_up_at_signals()?;
     let seen = (!args.no_run).then(|| look(args, &command, user.as_ref(), global)).transpose()?;
     let description = args.description.clone().unwrap_or_else(|| name.stem().to_owned());
     let text = unit(&Plan {
@@ -115,19 +147,124 @@ pub(crate) fn run(args: &NewArgs, global: &Global) -> Result<i32> {
         run: seen.as_ref().map(|seen| (args.run_for, seen)),
     });
     check(&name, &text)?;
-    match &args.output {
-        None => print(&text),
-        Some(path) => {
-            let mut file = fs::File::create_new(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            file.write_all(text.as_bytes())?;
-        }
-    }
-    if let Some(what) = seen.as_ref().and_then(failed) {
-        complain!("The command {what}: the unit allows what it did until then.");
+    let Some(seen) = &seen else {
+        write(args, &text)?;
+        return Ok(0);
+    };
+    if let Some(what) = failed(seen) {
+        let said = format!("The command {what}: the unit allows what it did until then.");
+        write(args, &with_trial(&text, &format!("Not tried. {said}")))?;
+        complain!("{said}");
         return Ok(1);
     }
-    Ok(0)
+    let trial = match args.no_try {
+        true => Trial { text, status: 0 },
+        false => try_it(args, &name, seen, &text, global)?,
+    };
+    write(args, &trial.text)?;
+    Ok(trial.status)
+}
+
+fn write(args: &NewArgs, text: &str) -> Result<()> {
+    let Some(path) = &args.output else {
+        print(text);
+        return Ok(());
+    };
+    let file = fs::File::create_new(path);
+    let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(file.write_all(text.as_bytes())?)
+}
+
+/// What a trial made of a unit.
+struct Trial {
+    text: String,
+    /// The exit status of the command.
+    status: i32,
+}
+
+/// Tries the unit, and tells how that went.
+fn try_it(
+    args: &NewArgs,
+    name: &UnitName,
+    seen: &Observed,
+    text: &str,
+    global: &Global,
+) -> Result<Trial> {
+    let scratch = Scratch::make()?;
+    let time = Duration::from_secs(args.run_for);
+    if !global.quiet {
+        complain!(
+            "Trying the unit for {} s in a nested manager; what it writes there is not kept.",
+            args.run_for
+        );
+    }
+    let tried = Trials::new(name, seen, &scratch.0).try_unit(text, time, global.quiet);
+    let told = match tried {
+        Ok(tried) => told(tried, args.run_for),
+        Err(error) => Told {
+            text: None,
+            lines: vec![format!("Not tried: {}", clean_lines(&format!("{error:#}")))],
+            status: 0,
+        },
+    };
+    let status = told.status;
+    let own = told.text.unwrap_or_else(|| text.to_owned());
+    let first = told.lines.first().map_or("", |line| line.lines().next().unwrap_or_default());
+    // What went as it should is in the unit, too.
+    if !global.quiet || told.lines.len() > 1 || status != 0 {
+        told.lines.iter().for_each(|line| complain!("{line}"));
+    }
+    Ok(Trial { text: with_trial(&own, first), status })
+}
+
+/// What is said of a trial; the first line is in the unit, too.
+struct Told {
+    /// The unit, if another one than was written.
+    text: Option<String>,
+    lines: Vec<String>,
+    status: i32,
+}
+
+fn told(tried: Tried, seconds: u64) -> Told {
+    match tried {
+        Tried::Works(success) => Told { text: None, lines: worked(&success, seconds), status: 0 },
+        Tried::Without { text, names, differences, printed, success } => {
+            let mut lines = worked(&success, seconds);
+            let names = names.join("=, ");
+            lines.push(format!("Left out, as it was in the way: {names}=."));
+            lines.push(format!("With it {}.", clean_lines(&words(&differences))));
+            lines.extend(last_lines(&printed));
+            Told { text: Some(text), lines, status: 0 }
+        }
+        Tried::Fails { differences, why, printed } => {
+            let what = clean_lines(&words(&differences));
+            let mut lines =
+                vec![format!("Tried, and it does not do what the command did: {what}."), why];
+            lines.extend(last_lines(&printed));
+            Told { text: None, lines, status: 1 }
+        }
+    }
+}
+
+/// What a program printed last, with a heading.
+fn last_lines(printed: &[String]) -> impl Iterator<Item = String> + '_ {
+    let heading = (!printed.is_empty()).then(|| "The last lines of its log then:".to_owned());
+    heading.into_iter().chain(printed.iter().map(|line| format!("  {}", clean(line))))
+}
+
+/// What is said of a trial that went well.
+fn worked(success: &Success, seconds: u64) -> Vec<String> {
+    let did = success.expected.words();
+    let mut tried = format!("Tried for {seconds} s in a nested manager: {}.", clean(&did));
+    if !success.not_in_force.is_empty() {
+        tried += &format!(" Not in force then: {}.", clean(&success.not_in_force.join("; ")));
+    }
+    let mut lines = vec![tried];
+    if !success.once_only.is_empty() {
+        let once = clean(&words(&success.once_only));
+        lines.push(format!("Unlike the first run, and without its sandbox too: {once}."));
+    }
+    lines
 }
 
 /// How a run ended that says little about the program.
@@ -146,9 +283,11 @@ fn look(
     user: Option<&User>,
     global: &Global,
 ) -> Result<Observed> {
-    let notify = Notify::new()?;
+    let scratch = Scratch::make()?;
+    let notify_path = scratch.0.join("notify");
+    let notify = notify_socket(&notify_path)?;
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).env_clear().env("PATH", PATH).env("NOTIFY_SOCKET", notify.path());
+    command.args(&words[1..]).env_clear().env("PATH", PATH).env("NOTIFY_SOCKET", &notify_path);
     command.stdin(Stdio::null()).stdout(std::io::stderr());
     command.current_dir(args.directory.as_deref().unwrap_or(Path::new("/")));
     if let Some(user) = user {
@@ -164,11 +303,7 @@ fn look(
     if !global.quiet {
         complain!("Running the command for {} s; what it prints follows.", args.run_for);
     }
-    observe(Run {
-        command: &mut command,
-        time: Duration::from_secs(args.run_for),
-        notify: &notify.socket,
-    })
+    observe(Run { command: &mut command, time: Duration::from_secs(args.run_for), notify: &notify })
 }
 
 /// What is written must load.

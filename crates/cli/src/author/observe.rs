@@ -17,6 +17,8 @@ use warren_sys::process::ExitKind;
 use warren_sys::ptrace::{self, Call, Followed, Seen};
 use warren_unit::Signal;
 
+use super::listening::{self, Listening};
+
 /// How long the program has to end after SIGTERM.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -77,6 +79,14 @@ pub(super) struct Observed {
     pub read: BTreeSet<PathBuf>,
     /// Files that it wrote to, directories that it made, and directories in which it made, moved and removed things.
     pub written: BTreeSet<PathBuf>,
+    /// Of those that it wrote to or put there, files that were there when it was stopped.
+    pub files: BTreeSet<PathBuf>,
+    /// Files and directories that were not there before.
+    pub made: BTreeSet<PathBuf>,
+    /// Sockets in the file system that it connected to.
+    pub connected: BTreeSet<PathBuf>,
+    /// Where it listened when it was stopped.
+    pub listening: BTreeSet<Listening>,
     /// Of those that it opened, files that not everybody may read, and whether root may by owning them.
     pub closed: BTreeMap<PathBuf, bool>,
     /// It ran programs that have more rights than who runs them.
@@ -107,10 +117,21 @@ struct Observer {
     native: Option<Arch>,
     main: i32,
     main_end: Option<ExitKind>,
-    /// By task: paths that change if the call succeeds that it is in.
-    changes: BTreeMap<i32, Vec<PathBuf>>,
+    /// By task: what the call that it is in changes if it succeeds.
+    changes: BTreeMap<i32, Changes>,
     /// Processes and threads that belong to the program.
     own: BTreeSet<String>,
+}
+
+/// Paths that a call changes.
+#[derive(Default)]
+struct Changes {
+    /// Directories and files that it writes to.
+    written: Vec<PathBuf>,
+    /// What it puts at a path.
+    files: Vec<PathBuf>,
+    /// What is not there yet.
+    made: Vec<PathBuf>,
 }
 
 /// What to run.
@@ -143,9 +164,13 @@ pub(super) fn observe(run: Run<'_>) -> Result<Observed> {
         (true, Some(_)) => End::Forked,
         (_, None) => End::Running,
     };
-    for process in followed.processes() {
-        observer.seen.peak_kib = observer.seen.peak_kib.max(peak(process));
+    let processes = followed.processes();
+    for process in &processes {
+        observer.seen.peak_kib = observer.seen.peak_kib.max(peak(*process));
     }
+    let seen = &mut observer.seen;
+    seen.listening = listening::of(Path::new("/proc"), &processes, &seen.ports);
+    seen.files.retain(|path| fs::metadata(path).is_ok_and(|found| found.is_file()));
     followed.signal(Signal::TERM.number());
     if followed.follow(Instant::now() + STOP_TIME, &mut |seen| observer.take(seen))? {
         observer.seen.ignores_stop = true;
@@ -265,7 +290,11 @@ impl Observer {
             }
             _ => {}
         }
-        let changes = self.changed_by(&call, name);
+        let changes = Changes {
+            written: self.changed_by(&call, name),
+            files: replaced_by(&call, name).into_iter().collect(),
+            made: made_by(&call, name).into_iter().collect(),
+        };
         self.changes.insert(call.task, changes);
     }
 
@@ -281,11 +310,8 @@ impl Observer {
     /// Directories and files that a call with paths changes.
     fn changed_by(&self, call: &Call, name: &str) -> Vec<PathBuf> {
         let a = call.arguments;
-        let at = |directory: i32, text: u64| {
-            resolved(call.task, directory, &ptrace::text(call.task, text)?)
-        };
-        // Descriptors are the lower half of their argument.
-        let from = |directory: u64, text: u64| at(directory as u32 as i32, text);
+        let at = |directory: i32, text: u64| path_at(call.task, directory, text);
+        let from = |directory: u64, text: u64| path_from(call.task, directory, text);
         let above =
             |path: Option<PathBuf>| path.and_then(|path| path.parent().map(Path::to_path_buf));
         let paths = match name {
@@ -313,21 +339,19 @@ impl Observer {
         let changes = self.changes.remove(&call.task).unwrap_or_default();
         let Some(name) = self.name(&call).filter(|_| result >= 0) else { return };
         self.seen.succeeded.insert(name);
-        changes.into_iter().for_each(|path| keep(&mut self.seen.written, path));
-        let a = call.arguments;
-        let flags = match name {
-            "open" => a[1],
-            "openat" => a[2],
-            "creat" => O_CREAT | O_TRUNC,
-            "openat2" => number(call.task, a[2]),
-            _ => return,
-        };
+        changes.written.into_iter().for_each(|path| keep(&mut self.seen.written, path));
+        changes.files.into_iter().for_each(|path| keep(&mut self.seen.files, path));
+        changes.made.into_iter().for_each(|path| keep(&mut self.seen.made, path));
+        let Some(flags) = open_flags(&call, name) else { return };
         let Ok(path) = fs::read_link(format!("/proc/{}/fd/{result}", call.task)) else { return };
         if !path.is_absolute() {
             return;
         }
         self.looked_at(&path);
         self.owned(&path);
+        if flags & (O_ACCMODE | O_TRUNC) != 0 {
+            keep(&mut self.seen.files, path.clone());
+        }
         let made_in =
             (flags & O_CREAT != 0).then(|| path.parent().map(Path::to_path_buf)).flatten();
         match made_in {
@@ -376,10 +400,62 @@ impl Observer {
 
     /// An address that the program sends to.
     fn reached(&mut self, task: i32, address: u64, length: u64) {
-        if let Some(Address::Internet(ip, _)) = address_of(task, address, length) {
-            self.seen.is_on_network |= !ip.is_loopback();
+        match address_of(task, address, length) {
+            Some(Address::Internet(ip, _)) => self.seen.is_on_network |= !ip.is_loopback(),
+            Some(Address::Path(path)) => keep(&mut self.seen.connected, path),
+            None => {}
         }
     }
+}
+
+/// A path in a task's memory, from a directory of it.
+fn path_at(task: i32, directory: i32, text: u64) -> Option<PathBuf> {
+    resolved(task, directory, &ptrace::text(task, text)?)
+}
+
+/// The same by two arguments of a call: descriptors are the lower half of theirs.
+fn path_from(task: i32, directory: u64, text: u64) -> Option<PathBuf> {
+    path_at(task, directory as u32 as i32, text)
+}
+
+/// Flags of a call that opens a path.
+fn open_flags(call: &Call, name: &str) -> Option<u64> {
+    let a = call.arguments;
+    Some(match name {
+        "open" => a[1],
+        "openat" => a[2],
+        "creat" => O_CREAT | O_TRUNC,
+        "openat2" => number(call.task, a[2]),
+        _ => return None,
+    })
+}
+
+/// A path at which a call puts something that may be a file.
+fn replaced_by(call: &Call, name: &str) -> Option<PathBuf> {
+    let a = call.arguments;
+    match name {
+        "rename" | "link" => path_at(call.task, AT_FDCWD, a[1]),
+        "renameat" | "renameat2" | "linkat" => path_from(call.task, a[2], a[3]),
+        _ => None,
+    }
+}
+
+/// A path at which a call makes something and nothing is yet.
+fn made_by(call: &Call, name: &str) -> Option<PathBuf> {
+    let a = call.arguments;
+    let path = match name {
+        "open" | "creat" | "openat" | "openat2" if open_flags(call, name)? & O_CREAT == 0 => None,
+        "open" | "creat" | "mkdir" | "mknod" => path_at(call.task, AT_FDCWD, a[0]),
+        "openat" | "openat2" | "mkdirat" | "mknodat" => path_from(call.task, a[0], a[1]),
+        "symlink" => path_at(call.task, AT_FDCWD, a[1]),
+        "symlinkat" => path_from(call.task, a[1], a[2]),
+        "bind" => match address_of(call.task, a[1], a[2])? {
+            Address::Path(path) => Some(path),
+            Address::Internet(..) => None,
+        },
+        name => replaced_by(call, name),
+    };
+    path.filter(|path| fs::symlink_metadata(path).is_err())
 }
 
 /// Bits of clone(2) that make namespaces: time, mount, cgroup, UTS, IPC, user, PID and network.

@@ -2,17 +2,20 @@
 //! root of its own that lies in memory, with private `/run`, `/proc` and cgroups.
 //!
 //! New directories in `/` (mount points of units, say) therefore never reach the host. What is
-//! below the host's own directories is the host's.
+//! below the host's own directories is the host's, unless [`super::ephemeral`] lays memory over it.
 
+use std::ffi::CString;
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use warren_sys::mount::{self, MountFlags, MountOptions, Sharing};
+use warren_sys::mount::{self, MountFlags, MountOptions, Sharing, own};
 use warren_sys::namespace;
 
+use super::ephemeral::Cover;
 use crate::args::RunArgs;
 
 /// The new root is built here: the machine gets a `/run` of its own anyway.
@@ -33,10 +36,12 @@ pub fn build(args: &RunArgs, cgroups: bool) -> Result<bool> {
     let rules = args.fleet.as_deref().map(open_directory).transpose()?;
     let init = args.init.as_deref();
     let programs = init.and_then(Path::parent).map(open_directory).transpose()?;
+    let shown = args.bind.iter().map(|path| Shown::open(path)).collect::<Result<Vec<_>>>()?;
     let covered = init.is_some_and(|path| path.starts_with(NEW_ROOT));
     let data = MountFlags::NOSUID | MountFlags::NODEV;
     mount::mount("root", NEW_ROOT, "tmpfs", MountFlags::empty(), "mode=0755")?;
-    bind_root_directories()?;
+    let mut cover = args.ephemeral.then(|| Cover::begin(Path::new(NEW_ROOT))).transpose()?;
+    show_root_directories(cover.as_mut())?;
     for name in ["run", "proc"] {
         fs::create_dir_all(format!("{NEW_ROOT}/{name}"))?;
     }
@@ -54,8 +59,51 @@ pub fn build(args: &RunArgs, cgroups: bool) -> Result<bool> {
         fs::create_dir_all(&place)?;
         bind(&by_fd(programs), &place)?;
     }
+    if let Some(cover) = &cover {
+        cover.end()?;
+    }
     namespace::pivot_root(Path::new(NEW_ROOT)).context("cannot change the root")?;
+    if let Some(cover) = &cover {
+        cover.hide(&args.without);
+    }
+    shown.iter().try_for_each(Shown::show)?;
     Ok(cgroups)
+}
+
+/// A file, socket or directory of the host that the machine sees.
+struct Shown {
+    path: PathBuf,
+    is_directory: bool,
+    mount: OwnedFd,
+}
+
+impl Shown {
+    fn open(path: &Path) -> Result<Shown> {
+        let open = || -> Result<Shown> {
+            anyhow::ensure!(path.is_absolute(), "not an absolute path");
+            let path = path.canonicalize()?;
+            let place = own::place(&CString::new(path.as_os_str().as_bytes())?)?;
+            let mount = own::copy(place.as_fd(), true)?;
+            Ok(Shown { is_directory: path.is_dir(), path, mount })
+        };
+        open().with_context(|| format!("--bind {}", path.display()))
+    }
+
+    /// Shows it at its path, which the machine need not have. To be called when the new root is the root.
+    fn show(&self) -> Result<()> {
+        let show = || -> Result<()> {
+            if fs::symlink_metadata(&self.path).is_err() {
+                let parent = self.path.parent().unwrap_or(Path::new("/"));
+                fs::create_dir_all(if self.is_directory { &self.path } else { parent })?;
+                if !self.is_directory {
+                    fs::File::create_new(&self.path)?;
+                }
+            }
+            let place = own::place(&CString::new(self.path.as_os_str().as_bytes())?)?;
+            Ok(own::attach(self.mount.as_fd(), place.as_fd())?)
+        };
+        show().with_context(|| format!("--bind {}", self.path.display()))
+    }
 }
 
 fn open_directory(path: &Path) -> Result<fs::File> {
@@ -75,7 +123,7 @@ fn bind(source: &str, target: &str) -> Result<()> {
     mount::mount_fs(source, target, "none", &options).map_err(Into::into)
 }
 
-fn bind_root_directories() -> Result<()> {
+fn show_root_directories(mut cover: Option<&mut Cover>) -> Result<()> {
     for entry in fs::read_dir("/")? {
         let entry = entry?;
         let name = entry.file_name();
@@ -86,7 +134,10 @@ fn bind_root_directories() -> Result<()> {
             symlink(fs::read_link(&host)?, &own)?;
         } else if kind.is_dir() && !["run", "proc"].contains(&name) {
             fs::create_dir(&own)?;
-            bind(&host, &own)?;
+            match cover.as_deref_mut().filter(|_| Cover::covers(name)) {
+                Some(cover) => cover.directory(name)?,
+                None => bind(&host, &own)?,
+            }
         }
     }
     Ok(())

@@ -10,9 +10,11 @@
 //! What must not be here: anything that changes the host other than one cgroup, which is removed.
 
 pub mod base;
+mod ephemeral;
 mod ground;
 pub mod inner;
 pub mod outer;
+pub mod started;
 mod tree;
 
 use std::ffi::OsString;
@@ -121,6 +123,11 @@ fn stage_arguments(args: &RunArgs, name: &str) -> Result<Vec<OsString>> {
     }
     out.extend(args.private_network.then(|| "--private-network".into()));
     out.extend(args.no_cgroup.then(|| "--no-cgroup".into()));
+    out.extend(args.ephemeral.then(|| "--ephemeral".into()));
+    for path in &args.bind {
+        out.extend(["--bind".into(), absolute(path)?.into()]);
+    }
+    out.extend(args.without.iter().flat_map(|path| ["--without".into(), path.into()]));
     Ok(out)
 }
 

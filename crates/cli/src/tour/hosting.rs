@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use warren_wire::control::{Cat, ReloadAnswer, ReloadConfiguration};
 
-use super::nested::{Nested, Over};
 use super::steps::{self, Trap};
 use super::{beside, is_interactive, live};
+use crate::nest::started::{Nested, Over};
 use crate::output::{Style, print};
 
 /// What wants everything in the example.
@@ -36,13 +36,13 @@ pub fn run(example: &Path, scratch: &Path, once: bool) -> Result<i32> {
     fs::write(rules.join(PROGRAM), format!("const Program = \"{}\"\n", echo.display()))?;
     println!("Warrener: {lines} lines of rules, in a manager of their own.\n");
     let over = Over { flag: "--fleet", directory: &rules, target: TARGET, sets: CONTAINERS };
-    let mut nested = Nested::start(Path::new("/proc/self/exe"), scratch, &over)?;
+    let mut nested = Nested::over(Path::new("/proc/self/exe"), scratch, &over)?;
     let shown = show(&nested, &rules, &echo).and_then(|()| match is_interactive(once) {
         true => live::watch(&mut nested, &HINTS),
         false => Ok(()),
     });
     if let Err(error) = shown {
-        nested.abandon();
+        nested.kill();
         return Err(error);
     }
     steps::stop(nested)?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use warren_wire::control::{List, Texts, Totals, UnitRow};
 
-use super::nested::Nested;
 use crate::live::Watch;
+use crate::nest::started::Nested;
 use crate::output::{Style, print};
 use crate::render;
 

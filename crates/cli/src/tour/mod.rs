@@ -7,7 +7,6 @@
 mod hosting;
 pub mod layout;
 mod live;
-pub mod nested;
 mod steps;
 
 use std::io::IsTerminal;
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::args::TourArgs;
-use nested::{Nested, Over};
+use crate::nest::started::{Nested, Over};
 
 /// The temporary directory, removed at the end whatever happens.
 struct Scratch(PathBuf);
@@ -51,9 +50,9 @@ pub fn run(args: &TourArgs) -> Result<i32> {
     println!("Warrener: {count} unit files, {} sets, in a manager of their own.\n", args.sets);
     let interactive = is_interactive(args.once);
     let over = Over { flag: "--units", directory: &units, target: layout::TARGET, sets: args.sets };
-    let mut nested = Nested::start(Path::new("/proc/self/exe"), &scratch.0, &over)?;
+    let mut nested = Nested::over(Path::new("/proc/self/exe"), &scratch.0, &over)?;
     if let Err(error) = show(&mut nested, &units, args, &echo, interactive) {
-        nested.abandon();
+        nested.kill();
         return Err(error);
     }
     steps::stop(nested)?;

@@ -14,7 +14,7 @@ use warren_wire::control::{
 };
 
 use super::layout::{mount_path, service, socket_path};
-use super::nested::Nested;
+use crate::nest::started::Nested;
 use crate::output::{bytes, span_us};
 
 /// Longest wait for the answer of a service.

@@ -197,7 +197,8 @@ pub fn usage() -> BTreeMap<Arc<str>, Usage> {
 
 /// What the person sees some seconds after the start.
 pub fn state(size: (u16, u16)) -> State {
-    let mut state = State::new(size, Look { has_colour: false, has_unicode: true });
+    let mut state =
+        State::new(size, Look { has_colour: false, has_unicode: true, has_mouse: true });
     state.update(Event::Tick(NOW_US));
     state.update(Event::Top(Box::new(top(8))));
     state.update(Event::Overview(overview(), true));

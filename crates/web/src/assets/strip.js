@@ -1,42 +1,39 @@
 // The heat strip: a cell for each container or unit, painted pixel by pixel so that 40,000 of them take a few ms.
-// Each state has a shape as well as a colour: a cross, a half, a full square, a hollow one.
+// Each state has a shape as well as a colour, and at each size covers another part of its cell: a full one with a cross, a
+// square, a corner, a low bar. Who sees no colours tells them apart by that.
 
 export const STATES = {
   f: { word: 'failed', mark: '✖', color: '--failed' },
-  t: { word: 'starting, stopping or reloading', mark: '◐', color: '--moving' },
+  t: { word: 'starting, stopping or reloading', mark: '◤', color: '--moving' },
   a: { word: 'up', mark: '■', color: '--up' },
-  i: { word: 'down', mark: '□', color: '--down' },
+  i: { word: 'down', mark: '▁', color: '--down' },
 };
 
 const LETTERS = Object.keys(STATES);
 
 // Sides of a cell with its gap, in CSS pixels: the largest that keeps the strip this low.
-const SIDES = [18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4];
+export const SIDES = [18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4];
 const HEIGHT_MAX = 360;
 
+// In a smaller cell a cross would be all that is seen.
+const CROSS_MIN = 8;
+
 /** Paints one cell into a context, without its gap. */
-function paintCell(context, letter, side, style) {
-  const color = style.getPropertyValue(STATES[letter].color).trim();
+export function paintCell(context, letter, side, style) {
   const inner = Math.max(side - (side > 6 ? 2 : 1), 2);
   context.clearRect(0, 0, side, side);
-  context.fillStyle = color;
-  context.strokeStyle = color;
+  context.fillStyle = style.getPropertyValue(STATES[letter].color).trim();
   if (letter === 'a') {
     context.fillRect(0, 0, inner, inner);
   } else if (letter === 'i') {
-    context.lineWidth = 1;
-    context.strokeRect(0.5, 0.5, inner - 1, inner - 1);
+    const high = Math.max(Math.round(side / 6), 1);
+    context.fillRect(0, inner - high, inner, high);
   } else if (letter === 't') {
-    context.beginPath();
-    context.moveTo(0, 0);
-    context.lineTo(inner, 0);
-    context.lineTo(0, inner);
-    context.fill();
-    context.lineWidth = 1;
-    context.strokeRect(0.5, 0.5, inner - 1, inner - 1);
+    for (let y = 0; y < inner; y += 1) context.fillRect(0, y, inner - y, 1);
   } else {
     // Without a gap, so that one among thousands is seen.
     context.fillRect(0, 0, side, side);
+    if (side < CROSS_MIN) return;
     context.strokeStyle = style.getPropertyValue('--back').trim();
     context.lineWidth = Math.max(1, side / 7);
     context.beginPath();
@@ -90,14 +87,14 @@ export class Strip {
     });
     this.resizes = new ResizeObserver(() => this.layout());
     this.resizes.observe(box);
-    this.scheme = matchMedia('(prefers-color-scheme: dark)');
+    this.schemes = ['(prefers-color-scheme: dark)', '(forced-colors: active)'].map((query) => matchMedia(query));
     this.rescheme = () => { this.side = 0; this.layout(); };
-    this.scheme.addEventListener('change', this.rescheme);
+    this.schemes.forEach((scheme) => scheme.addEventListener('change', this.rescheme));
   }
 
   close() {
     this.resizes.disconnect();
-    this.scheme.removeEventListener('change', this.rescheme);
+    this.schemes.forEach((scheme) => scheme.removeEventListener('change', this.rescheme));
   }
 
   /** Takes all cells. */

@@ -59,14 +59,24 @@ export const unitLink = (name) => el('a', { href: `#/unit/${encodeURIComponent(n
 
 const GROUPS = { containers: 'container', slices: 'slice', templates: 'template' };
 
+/** What a row's cgroups use, in the console's words; `-` where nothing is known of it. */
+const USED = [
+  ['CPU %', 'cpu', (row) => row.p ?? '-', 'number'],
+  ['Memory', 'memory', (row) => row.m ?? '-', 'number'],
+  ['Tasks', 'tasks', (row) => (row.q === undefined ? '-' : count(row.q)), 'number wide'],
+  ['Read, written / s', 'io', (row) => (row.i ? row.i.join(', ') : '-'), 'number wide'],
+  ['Waits %', 'waits', (row) => (row.z ? row.z.join(' ') : '-'), 'number wide'],
+];
+
 /** What tables there are: their columns are a title, how to sort by it, and a cell. */
 const COLUMNS = {
   units: [
     ['Unit', 'name', (row) => unitLink(row.n), 'name'],
     ['State', 'state', (row) => state(row.s, row.b)],
+    ...USED,
     ['In it for', 'since', (row, now) => (row.t ? span(Math.max(0, now * 1000 - row.t)) : '-'), 'number'],
     ['Restarts', 'restarts', (row) => (row.r ? count(row.r) : '-'), 'number'],
-    ['Container', null, (row) => (row.c ? groupLink('containers', row.c) : '-'), 'wide'],
+    ['Container', null, (row) => (row.c ? groupLink('containers', row.c) : '-'), 'wide whole'],
     ['Why', null, (row) => row.w || '', 'why wide'],
   ],
   trouble: [
@@ -87,6 +97,7 @@ const COLUMNS = {
     ['Units', null, (row) => count(row.u[0]), 'number'],
     ['Up', null, (row) => count(row.u[1]), 'number'],
     ['Failed', 'state', (row) => (row.u[2] ? el('span', { class: 's-failed' }, `✖ ${count(row.u[2])}`) : '-'), 'number'],
+    ...USED,
     ['Restarts', 'restarts', (row) => (row.r ? count(row.r) : '-'), 'number'],
     ['Last change', 'since', (row, now) => (row.t ? `${span(Math.max(0, now * 1000 - row.t))} ago` : '-'), 'number'],
   ],

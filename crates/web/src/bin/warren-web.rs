@@ -10,6 +10,8 @@ use warren_web::server::run;
 const OPEN_FILES: u64 = 1 << 16;
 
 fn main() -> ExitCode {
+    warren_sys::heap::limit_arenas();
+    warren_sys::heap::return_large_blocks();
     // With fewer, later clients are refused.
     let _ = warren_sys::process::raise_open_files(OPEN_FILES);
     match run(&Options::parse()) {

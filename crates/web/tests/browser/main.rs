@@ -57,6 +57,12 @@ impl Page<'_> {
         self.browser.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// Forces the system's colours, for who needs a high contrast.
+    fn force_colors(&mut self) {
+        let features = json!([{"name": "forced-colors", "value": "active"}]);
+        self.browser.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
     /// Loads a view anew, and waits until it is painted.
     fn load(&mut self, view: &str) {
         self.browser.call("Page.navigate", json!({"url": "about:blank"}));
@@ -336,6 +342,151 @@ fn it_fits_both_widths_and_looks_right_in_both_schemes() {
                 }
             }
         }
+    });
+}
+
+/// Of each two states, which part of a cell differs though all colours are one, and the contrast of each with what is behind
+/// it (WCAG 2.2, 1.4.11), at each size of a cell.
+const CELLS: &str = r"
+(async () => {
+  const strip = await import('/strip.js');
+  const style = getComputedStyle(document.documentElement);
+  const color = (text) => {
+    const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    context.fillStyle = text;
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (rgb) => {
+    const [r, g, b] = Array.from(rgb).slice(0, 3).map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const back = color(style.getPropertyValue('--back').trim());
+  const contrasts = Object.values(strip.STATES).map((state) => contrast(color(style.getPropertyValue(state.color).trim()), back));
+  const shares = [];
+  for (const side of strip.SIDES) {
+    const letters = Object.keys(strip.STATES);
+    const masks = letters.map((letter) => {
+      const canvas = document.createElement('canvas');
+      canvas.width = canvas.height = side;
+      const context = canvas.getContext('2d', { willReadFrequently: true });
+      strip.paintCell(context, letter, side, style);
+      const { data } = context.getImageData(0, 0, side, side);
+      return Array.from({ length: side * side }, (_, at) => data[at * 4 + 3] > 127 && contrast(data.slice(at * 4, at * 4 + 3), back) > 2);
+    });
+    masks.forEach((a, n) => masks.slice(n + 1).forEach((b, m) => {
+      const share = a.filter((one, at) => one !== b[at]).length / a.length;
+      shares.push([`${letters[n]} and ${letters[n + 1 + m]} at ${side} pixels`, share]);
+    }));
+  }
+  return { contrasts, shares };
+})()";
+
+/// A state is told by its word and its mark, too.
+const STATES: &str =
+    "[...document.querySelectorAll('tbody span.whole')].map((one) => one.innerText.trim())";
+
+#[test]
+fn states_are_told_apart_without_colours() {
+    in_browser("colours", &[], |page| {
+        for scheme in ["light", "dark", "forced"] {
+            match scheme {
+                "forced" => page.force_colors(),
+                scheme => page.media(scheme, "no-preference"),
+            }
+            page.load("overview?by=units");
+            let is_forced = page.browser.eval("matchMedia('(forced-colors: active)').matches");
+            assert_eq!(is_forced, scheme == "forced");
+            let cells = page.browser.eval(CELLS);
+            let contrasts = cells["contrasts"].as_array().expect("numbers");
+            let is_seen = |contrast: &Value| contrast.as_f64() >= Some(3.0);
+            assert!(contrasts.iter().all(is_seen), "{scheme}: {contrasts:?}");
+            let shares = cells["shares"].as_array().expect("pairs");
+            assert_eq!(shares.len(), 12 * 6, "of each size each pair");
+            let is_distinct = |pair: &&Value| pair[1].as_f64() >= Some(0.15);
+            let alike: Vec<_> = shares.iter().filter(|pair| !is_distinct(pair)).collect();
+            assert!(alike.is_empty(), "{scheme}: sides and shares: {alike:?}");
+            page.picture(&format!("strip-{scheme}.png"));
+            // As many colours as there are, and no other: what is painted follows the system.
+            if scheme == "forced" {
+                let colors = page.browser.eval(
+                    "(() => { const c = document.querySelector('.strip canvas'); const d = c.getContext('2d')\
+                     .getImageData(0, 0, c.width, c.height).data; return new Set(new Uint32Array(d.buffer)).size; })()",
+                );
+                assert_eq!(colors, 2, "the text's colour and nothing");
+            }
+            page.load("units?sort=state");
+            let told = page.browser.eval(STATES);
+            let told: Vec<&str> =
+                told.as_array().expect("texts").iter().filter_map(Value::as_str).collect();
+            for (word, mark) in [("failed", "✖"), ("activating", "◤"), ("active", "■")] {
+                assert!(told.contains(&&*format!("{mark} {word}")), "{scheme}: {told:?}");
+            }
+            // The other way round those that are down come first.
+            page.load("units?sort=state&inverted=1");
+            let first = page.browser.eval(&format!("{STATES}[0]"));
+            assert_eq!(first, "▁ inactive");
+        }
+    });
+}
+
+#[test]
+fn what_moves_stands_still_where_the_system_asks_for_that() {
+    in_browser("motion", &[], |page| {
+        page.web.world().changing = 50;
+        // The pictures of the last minutes, after one and after four more samples.
+        let pictures = "[...document.querySelectorAll('.minutes canvas')].map((one) => one.toDataURL()).join()";
+        let moves = |page: &mut Page<'_>| {
+            page.load("overview");
+            page.wait("page.took.length >= 2");
+            page.browser.eval(&format!("window.before = {pictures}; page.took = []; true"));
+            page.wait("page.took.length >= 4");
+            page.browser.eval(&format!("window.before !== {pictures}"))
+        };
+        page.media("light", "no-preference");
+        assert_eq!(moves(page), true, "they move otherwise");
+        page.media("light", "reduce");
+        assert_eq!(moves(page), false);
+        for view in VIEWS {
+            page.load(view);
+            let animated = page.browser.eval("document.getAnimations().length");
+            assert_eq!(animated, 0, "{view}");
+            let durations = page.browser.eval(
+                "[...document.querySelectorAll('*')].map((one) => getComputedStyle(one)).filter((style) => \
+                 style.transitionDuration !== '0s' || style.animationName !== 'none' || style.scrollBehavior === 'smooth').length",
+            );
+            assert_eq!(durations, 0, "{view}");
+        }
+    });
+}
+
+#[test]
+fn tables_show_what_units_use_and_a_head_sorts_by_it() {
+    in_browser("usage", &[], |page| {
+        let root = page.web.scratch.0.join("cgroup");
+        for (name, memory) in [("c0002-web", 3_u64 << 20), ("c0004-db", 900 << 20)] {
+            let group = root.join(format!("customer-{}.slice/{name}.service", &name[..5]));
+            std::fs::create_dir_all(&group).expect("a directory");
+            for (file, text) in [
+                ("cpu.stat", "usage_usec 5\n".to_owned()),
+                ("memory.current", format!("{memory}\n")),
+                ("pids.current", "4\n".to_owned()),
+            ] {
+                std::fs::write(group.join(file), text).expect("it can be written");
+            }
+        }
+        page.web.world().cgroup_root = Some(root.display().to_string());
+        page.size(1500);
+        page.load("units");
+        page.browser.eval("[...document.querySelectorAll('th button')].find((one) => one.innerText === 'Memory').click(); true");
+        page.wait("document.querySelector('tbody tr').innerText.includes('c0004-db.service')");
+        page.wait("document.querySelector('tbody tr').innerText.includes('900M')");
+        let head = "document.querySelector('th[aria-sort=ascending]').innerText";
+        assert_eq!(page.browser.eval(head), "Memory ▼");
+        let second = page.browser.eval("document.querySelectorAll('tbody tr')[1].innerText");
+        assert!(second.as_str().is_some_and(|row| row.contains("3.0M")), "{second}");
+        page.picture("usage.png");
     });
 }
 

@@ -41,6 +41,8 @@ pub struct World {
     pub done: Vec<String>,
     /// It answers nothing.
     pub is_silent: bool,
+    /// Where its cgroups lie.
+    pub cgroup_root: Option<String>,
 }
 
 impl World {
@@ -74,6 +76,7 @@ impl World {
             asked,
             done,
             is_silent: false,
+            cgroup_root: None,
         };
         if containers > 3 {
             world.set("c0003-db.service", "failed", "failed", "WR-0041");
@@ -158,6 +161,7 @@ impl World {
             now_us: self.now_us,
             set: 1,
             units_total: self.rows.len() as u64,
+            cgroup_root: self.cgroup_root.clone(),
             slices: (0..self.containers).map(|n| format!("customer-c{n:04}.slice")).collect(),
             targets: (0..self.containers).map(|n| format!("Container 'c{n:04}'")).collect(),
             texts: [
@@ -167,7 +171,6 @@ impl World {
             .map(|(code, text)| (code.to_owned(), text.to_owned()))
             .into(),
             rows: rows.collect(),
-            ..OverviewAnswer::default()
         }
     }
 
@@ -391,7 +394,9 @@ impl Web {
             .stderr(Stdio::null())
             .spawn()
             .expect("cargo built it");
-        wait_until("the daemon listens", || TcpStream::connect(address).is_ok());
+        wait_until("the daemon listens", || {
+            TcpStream::connect(address).is_ok() && UnixStream::connect(scratch.path("page")).is_ok()
+        });
         Web { child, address, scratch, world }
     }
 

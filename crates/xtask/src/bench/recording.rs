@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use warren_cli::tour::nested::{Nested, Over};
+use warren_cli::nest::started::{Nested, Over};
 use warren_wire::control::{Job, JobType, Leave, LeaveHow};
 
 use super::{programs, write};
@@ -82,7 +82,7 @@ fn measure(services: u32, scratch: &Path) -> Result<(f64, f64)> {
     fs::write(units.join("all.target"), all)?;
     fs::write(units.join("quiet.target"), "[Unit]\n")?;
     let over = Over { flag: "--units", directory: &units, target: "quiet.target", sets: services };
-    let nested = Nested::start(&programs()?.join("warren"), scratch, &over)?;
+    let nested = Nested::over(&programs()?.join("warren"), scratch, &over)?;
     let data = scratch.join("perf.data");
     let mut perf = begin_perf(&manager_of(nested.machine.pid)?, &data, scratch)?;
     let (unit, job_type) = (Some("all.target".to_owned()), Some(JobType::Start));

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use warren_cli::nest::started::{Nested, Over};
 use warren_cli::tour::layout::{self, Extent};
-use warren_cli::tour::nested::{Nested, Over};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_wire::control::{Leave, LeaveHow};
 
@@ -107,7 +107,7 @@ impl Subject {
                 let program = programs.join("warren");
                 let (directory, target) = (&*units, layout::TARGET);
                 let over = Over { flag: "--units", directory, target, sets: size.sets };
-                Runs::Nested(Nested::start(&program, &scratch, &over)?)
+                Runs::Nested(Nested::over(&program, &scratch, &over)?)
             }
             Place::Lab(_, rootfs, init) => {
                 Runs::Lab(lab::Machine::boot(LAB_NAME, rootfs, init, &units)?)

@@ -1,12 +1,14 @@
-//! The nested manager of the tour: started, waited for, asked, stopped.
+//! A nested manager that another command needs: started, waited for, asked, stopped.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
-use warren_sys::signal::{SIGINT, SIGTERM};
 
 use anyhow::{Context, Result, bail};
 use warren_sys::epoll::{Epoll, Events, Interest};
@@ -15,12 +17,6 @@ use warren_wire::control::Call;
 
 use crate::client::{CallError, Client};
 use crate::machine::{self, Machine};
-
-/// Time until readiness: this, and [`READY_MS_PER_SET`] for each set. A bound, not a promise.
-const READY_MS: u64 = 20_000;
-
-/// See [`READY_MS`].
-const READY_MS_PER_SET: u64 = 10;
 
 /// Time until everything is stopped.
 const STOP_WAIT: Duration = Duration::from_secs(120);
@@ -36,7 +32,16 @@ pub struct Nested {
     log: PathBuf,
 }
 
-/// What a nested manager is started over.
+/// Longest wait for the last processes of a machine that is killed.
+const KILL_WAIT: Duration = Duration::from_secs(30);
+
+/// Time until readiness of one over sets of units: this, and [`READY_MS_PER_SET`] for each. A bound, not a promise.
+const READY_MS: u64 = 20_000;
+
+/// See [`READY_MS`].
+const READY_MS_PER_SET: u64 = 10;
+
+/// Sets of units that a nested manager is started over.
 pub struct Over<'o> {
     /// `--units` or `--fleet`.
     pub flag: &'o str,
@@ -44,43 +49,70 @@ pub struct Over<'o> {
     pub directory: &'o Path,
     /// What is started first.
     pub target: &'o str,
-    /// How many sets of units there are.
+    /// How many sets there are.
     pub sets: u32,
 }
 
+/// How a nested manager is started.
+pub struct Start<'s> {
+    /// The `warren` that does it.
+    pub program: &'s Path,
+    /// Its name; no other machine of this user has it.
+    pub name: &'s str,
+    /// Arguments of `warren run` beside its name.
+    pub arguments: Vec<OsString>,
+    /// A directory for what it prints.
+    pub scratch: &'s Path,
+    /// Time until readiness: a bound, not a promise.
+    pub ready_within: Duration,
+}
+
 impl Nested {
-    /// Starts one by this `warren` and waits until its first transaction is done.
-    pub fn start(program: &Path, scratch: &Path, over: &Over<'_>) -> Result<Nested> {
-        let (notify_path, log) = (scratch.join("notify"), scratch.join("log"));
-        let notify = UnixDatagram::bind(&notify_path)?;
-        let name = format!("tour-{}", std::process::id());
+    /// Starts one over sets of units, by a `warren`, and waits until its first transaction is done.
+    pub fn over(program: &Path, scratch: &Path, over: &Over<'_>) -> Result<Nested> {
+        let words: [&OsStr; 4] =
+            ["--unit".as_ref(), over.target.as_ref(), over.flag.as_ref(), over.directory.as_ref()];
+        Nested::start(&Start {
+            program,
+            name: &format!("tour-{}", std::process::id()),
+            arguments: words.map(Into::into).to_vec(),
+            scratch,
+            ready_within: Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(over.sets)),
+        })
+    }
+
+    /// Starts one and waits until its first transaction is done.
+    pub fn start(start: &Start<'_>) -> Result<Nested> {
+        let log = start.scratch.join("log");
+        // A name without a file: what lies in the machine's way to a file does not matter.
+        let address = format!("warren-run-{:x}", warren_sys::random::u128());
+        let notify = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&address)?)?;
         let output = File::create(&log)?;
-        let mut child = Command::new(program)
+        let mut child = Command::new(start.program)
             .arg0("warren")
-            .args(["run", "--with-parent", "--name", &name, "--unit", over.target, over.flag])
-            .arg(over.directory)
-            .env("NOTIFY_SOCKET", &notify_path)
+            .args(["run", "--with-parent", "--name", start.name])
+            .args(&start.arguments)
+            .env("NOTIFY_SOCKET", format!("@{address}"))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
             .spawn()
             .context("cannot start warren run")?;
-        let bound = Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(over.sets));
-        let found = wait_ready(&notify, &child, bound)
-            .and_then(|()| machine::find(&name).context("process 1 cannot be inspected"));
+        let found = wait_ready(&notify, &child, start.ready_within)
+            .and_then(|()| machine::find(start.name).context("process 1 cannot be inspected"));
         match found.with_context(|| tail(&log)) {
             Ok(machine) => Ok(Nested { machine, child, log }),
             Err(error) => {
-                end(&mut child);
+                kill(&mut child, None);
                 Err(error)
             }
         }
     }
 
-    /// Ends it after something went wrong.
-    pub fn abandon(mut self) {
-        end(&mut self.child);
+    /// Ends it at once, after something went wrong or when nothing of it is needed any more.
+    pub fn kill(mut self) {
+        kill(&mut self.child, middle_stage(&self.machine));
     }
 
     /// Calls a method over a new connection.
@@ -123,13 +155,22 @@ impl Nested {
     }
 }
 
-/// Ends `warren run` and its machine at once. The first signal asks, the second kills; two
-/// different ones, as equal ones may become one.
-fn end(child: &mut Child) {
-    let pid = child.id() as i32;
+/// The process that cleans up when *run* was killed.
+fn middle_stage(machine: &Machine) -> Option<OwnedFd> {
+    let stage = process::parent(machine.pid).ok()?;
+    let pidfd = process::pidfd_open(stage).ok()?;
+    // Its number is its own as long as its child is there.
+    machine.is_there().then_some(pidfd)
+}
+
+/// Kills `warren run`, whose middle stage kills the machine and removes its cgroup.
+fn kill(child: &mut Child, middle: Option<OwnedFd>) {
     // It may have ended by itself.
-    let _ = process::kill(pid, SIGTERM).and_then(|()| process::kill(pid, SIGINT));
+    let _ = child.kill();
     let _ = child.wait();
+    if let Some(middle) = middle {
+        process::ends_within(middle, KILL_WAIT);
+    }
 }
 
 fn becomes_ready(fd: impl std::os::fd::AsFd, bound: Duration) -> Result<bool> {

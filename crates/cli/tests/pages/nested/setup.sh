@@ -1,0 +1,3 @@
+# A directory of unit files.
+mkdir DIR
+cp web.service DIR
