@@ -95,7 +95,8 @@ fn programs(what: &[&str]) -> Result<Vec<Program>> {
         only.extend(parts.next().map(str::to_owned));
     }
     // Tests of whole programs find them in the target directory, and have cargo build them, which the machine does not.
-    command::cargo(&["build", "--locked", "--workspace", "--bins", "--examples"])?;
+    command::cargo(&["build", "--locked", "--workspace", "--bins"])?;
+    command::cargo(&["build", "--locked", "--package", "warren-manager", "--examples"])?;
     let mut all = Vec::new();
     for ((package, name), only) in asked {
         let kind = match name {
