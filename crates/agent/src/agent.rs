@@ -25,6 +25,7 @@ use warren_sys::tell;
 
 use crate::disk::{Disk, Kept};
 use crate::manager::{Health, Manager, Todo};
+use crate::restarts::Restarts;
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
@@ -36,6 +37,11 @@ const WATCH_STACK_BYTES: usize = 256 << 10;
 
 /// How often the manager is asked how it is.
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
+
+/// The same after rules were applied, and for how long after it: a wave is healthy for the time of the soak only if what
+/// goes wrong in its last seconds is told.
+const HEALTH_EVERY_AT_FIRST: Duration = Duration::from_secs(2);
+const AT_FIRST: Duration = Duration::from_secs(600);
 
 /// Changes that come so close together are looked at once.
 const CALM: Duration = Duration::from_millis(200);
@@ -83,6 +89,7 @@ struct Agent {
     outcome: Option<(Assignment, Outcome)>,
     reported: Option<Report>,
     health: Option<Health>,
+    restarts: Restarts,
     /// Rules in force may have containers with copies.
     has_copies: bool,
     /// Rules in force were evaluated with these facts.
@@ -216,6 +223,7 @@ impl Agent {
             outcome: None,
             reported: None,
             health: None,
+            restarts: Restarts::default(),
             has_copies: false,
             knows_facts: false,
             is_doubled: false,
@@ -345,7 +353,7 @@ impl Agent {
             }
             if Instant::now() >= next_health {
                 self.report();
-                next_health = Instant::now() + HEALTH_EVERY;
+                next_health = Instant::now() + self.health_every();
             }
             let next = [Some(next_sign), Some(next_health), self.wakes_at];
             let until = next.into_iter().flatten().min().unwrap_or(next_sign);
@@ -362,6 +370,14 @@ impl Agent {
                     return Err("all watches have ended".to_owned());
                 }
             }
+        }
+    }
+
+    fn health_every(&self) -> Duration {
+        let applied = now().saturating_sub(self.kept.restarts_before.at);
+        match Duration::from_micros(applied) < AT_FIRST {
+            true => HEALTH_EVERY_AT_FIRST,
+            false => HEALTH_EVERY,
         }
     }
 
@@ -583,6 +599,9 @@ impl Agent {
                 Err(why) => return Some(self.failed(what, why)),
             }
         }
+        // If the manager is away what was asked before stands: it is soon asked to take the rules.
+        let _ = self.restarts.refresh(&self.manager);
+        self.kept.restarts_before = self.restarts.before(now());
         match self.put_in_force(what.revision) {
             Ok(()) => {
                 tell!("release {} is in force", what.assignment.release);
@@ -809,6 +828,9 @@ impl Agent {
             Err(_) => {}
         }
         let Some(health) = self.health.clone() else { return };
+        let _ = self.restarts.refresh(&self.manager);
+        let (restarted, more_restarted) =
+            self.restarts.report(&self.manager, &self.kept.restarts_before, now());
         let report = Report {
             release: assignment.release,
             back: assignment.back,
@@ -818,6 +840,8 @@ impl Agent {
             failed: health.failed,
             causes: health.causes,
             more_causes: 0,
+            restarted,
+            more_restarted,
             highest: self.kept.memory.highest,
         };
         let report = report.bounded();

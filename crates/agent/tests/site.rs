@@ -55,6 +55,34 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
     );
 }
 
+/// Such a unit never counts as failed.
+#[test]
+fn a_restart_loop_goes_back_and_is_shown() {
+    let Some(site) = Site::ready("hosts-loop", 2) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let revision = site.push(&[("a.conf", "loops")]);
+    site.release(&revision, &["--wave", "1", "--soak", "30"]);
+    let status = site.drive_to_the_end();
+    assert!(status.starts_with("release 2 went back: h1: a.service was restarted "), "{status}");
+    assert!(status.contains("exited with code 7 (WR-0040)"), "{status}");
+    assert_eq!(site.hosts[1].manager.running(), "a.service=one");
+    wait_until("it is back", || site.hosts[0].manager.running() == "a.service=one");
+    site.wait_listed("2 hosts: 2 ok");
+    // One with which the release was made all the same is told of for as long as it lasts.
+    site.release(&revision, &["--failed-units", "1"]);
+    site.drive_to_the_end();
+    site.wait_listed("2 hosts: 2 degraded");
+    let list = site.run(&["list"]);
+    assert!(list.contains("a.service was restarted "), "{list}");
+    let out = site.try_run(&["why", "a"]);
+    let why = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        why.starts_with("WR-0040 a (2 units restarted again and again)\n  on 2 hosts"),
+        "{why}"
+    );
+    assert!(why.contains("\n  h1: a.service was restarted "), "{why}");
+}
+
 #[test]
 fn one_place_shows_all_hosts() {
     if !has_etcd() {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::follower::Assignment;
-use crate::host::{Host, Outcome};
+use crate::host::{Host, Outcome, Report};
 use crate::names::HostId;
 use crate::policy::Policy;
 
@@ -556,28 +556,40 @@ fn health(
     let Some(report) = report else { return late("it has not reported") };
     match &report.outcome {
         Outcome::Working => late("it is still at work"),
-        Outcome::Held(why) => {
-            let why: String = why.chars().take(REASON_BYTES_MAX).collect();
-            late(&format!("it is held up: {why}"))
-        }
-        Outcome::Failed(why) | Outcome::Refused(why) => {
-            Health::Sick(why.chars().take(REASON_BYTES_MAX).collect())
-        }
+        Outcome::Held(why) => late(&format!("it is held up: {}", brief(why))),
+        Outcome::Failed(why) | Outcome::Refused(why) => Health::Sick(brief(why)),
         Outcome::Applied => {
-            let most = progress.failed_before.saturating_add(policy.failed_units_max);
-            let more = report.failed.saturating_sub(progress.failed_before);
-            match report.failed > most {
-                false => Health::Healthy,
-                true => {
-                    let cause = report.causes.first();
-                    let cause =
-                        cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
-                    let units = if more == 1 { "unit" } else { "units" };
-                    Health::Sick(format!("{more} more {units} failed than before{cause}"))
-                }
-            }
+            worse(report, progress, policy).map_or(Health::Healthy, |why| Health::Sick(brief(&why)))
         }
     }
+}
+
+/// What is worse than before, if it is more than the policy bears: units that failed, units that are started again and
+/// again since the release was applied. The latter count whatever was before: they are seen only while they do so.
+fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String> {
+    let failed = report.failed.saturating_sub(progress.failed_before);
+    let restarted = report.restarted_units();
+    if failed.saturating_add(restarted) <= policy.failed_units_max {
+        return None;
+    }
+    let others = match restarted.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (and 1 more unit)".to_owned(),
+        n => format!(" (and {n} more units)"),
+    };
+    let restarts = report.restarted.first().map(|first| first.words() + &others);
+    let failures = (failed > 0).then(|| {
+        let cause = report.causes.first();
+        let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+        let units = if failed == 1 { "unit" } else { "units" };
+        format!("{failed} more {units} failed than before{cause}")
+    });
+    Some([failures, restarts].into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// No more of a text than is kept.
+fn brief(why: &str) -> String {
+    why.chars().take(REASON_BYTES_MAX).collect()
 }
 
 #[cfg(test)]

@@ -76,11 +76,13 @@ fn note(host: &Host) -> String {
         return format!("another machine has the same name; it calls itself {}", clean(name));
     }
     let Some(report) = &host.report else { return String::new() };
-    match (&report.outcome, report.causes.first()) {
-        (Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
-        (_, Some(cause)) => format!("{} {}", clean(&cause.code), clean(&cause.app)),
-        _ => String::new(),
+    if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
+        return clean(why);
     }
+    let failed = report.causes.first();
+    let failed = failed.map(|cause| format!("{} {}", clean(&cause.code), clean(&cause.app)));
+    let restarted = report.restarted.first().map(|first| clean(&first.words()));
+    failed.into_iter().chain(restarted).collect::<Vec<_>>().join("; ")
 }
 
 pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> Result<i32> {
@@ -181,14 +183,20 @@ fn cause_text(cause: &Cause) -> String {
         true => (clean(&cause.app), String::new()),
         false => {
             let units = count_of(cause.units as usize, "unit");
+            let (how, when) = match cause.restarted {
+                Some(_) => (" restarted again and again", "last"),
+                None => ("", "since"),
+            };
             (
-                format!("{} {} ({units})", clean(&cause.code), clean(&cause.app)),
-                format!(", since {}", time(cause.since)),
+                format!("{} {} ({units}{how})", clean(&cause.code), clean(&cause.app)),
+                format!(", {when} {}", time(cause.since)),
             )
         }
     };
+    let restarted = cause.restarted.as_ref();
+    let restarted = restarted.map_or_else(String::new, |words| format!("  {}\n", clean(words)));
     format!(
-        "{what}\n  on {}: {}{more}{since}\n  {with}\n",
+        "{what}\n  on {}: {}{more}{since}\n{restarted}  {with}\n",
         count_of(cause.hosts.len(), "host"),
         named.join(", ")
     )

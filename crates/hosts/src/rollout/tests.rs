@@ -1,6 +1,6 @@
 use super::*;
 use crate::digest::Digest;
-use crate::host::{Cause, Facts, Registration, Report};
+use crate::host::{Cause, Facts, Registration, Report, Restarted};
 
 /// Hosts of a test, and the rollout over them.
 struct Site {
@@ -63,9 +63,27 @@ impl Site {
             failed,
             causes: (failed > 0).then_some(cause).into_iter().collect(),
             more_causes: 0,
+            restarted: Vec::new(),
+            more_restarted: 0,
             highest: 0,
         };
         self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
+    }
+
+    /// Units of a host are started again and again.
+    fn restarts(&mut self, n: usize, units: u32, more: u32) {
+        self.report(n, false, Outcome::Applied, 0);
+        let restarted = |n| Restarted {
+            unit: format!("shop-{n}.service"),
+            app: "shop".into(),
+            times: 7,
+            code: "WR-0040".into(),
+            ended: "exited with code 7".into(),
+            last: 0,
+        };
+        let report = self.hosts.get_mut(&id(n)).and_then(|host| host.report.as_mut());
+        let report = report.expect("it has reported");
+        (report.restarted, report.more_restarted) = ((0..units).map(restarted).collect(), more);
     }
 
     fn fine(&mut self, hosts: &[usize]) {
@@ -247,6 +265,33 @@ fn a_gate_that_fails_has_all_go_back() {
         301,
         "h02: it is away after 300 s",
     );
+}
+
+/// A service that ends and is started again never counts as failed.
+#[test]
+fn a_restart_loop_is_not_healthy() {
+    let shop = "shop-0.service was restarted 7 times since, last: exited with code 7 (WR-0040)";
+    fails(|site| site.restarts(1, 1, 0), 1, &format!("h01: {shop}"));
+    // Also in the last second of the soak.
+    fails(
+        |site| {
+            site.step(29);
+            site.restarts(2, 2, 3);
+        },
+        1,
+        &format!("h02: {shop} (and 4 more units)"),
+    );
+    let mut site = Site::new(&[&[0], &[1]], &[], Policy { failed_units_max: 1, ..policy() });
+    site.step(0);
+    site.restarts(0, 1, 0);
+    site.step(1);
+    assert_eq!((site.step(30), site.rollout.wave), (String::new(), 1), "it is borne");
+    site.step(0);
+    site.restarts(1, 1, 0);
+    site.hosts.get_mut(&id(1)).and_then(|h| h.report.as_mut()).expect("one").failed = 1;
+    site.step(1);
+    let why = format!("h01: 1 more unit failed than before; {shop}");
+    assert_eq!((site.rollout.phase, site.rollout.reason), (Phase::Back, why));
 }
 
 #[test]
