@@ -30,7 +30,6 @@ pub struct Endpoints {
 pub struct Secrets {
     pub(crate) roots: Option<Vec<Certificate<'static>>>,
     pub(crate) own: Option<(Vec<Certificate<'static>>, PrivateKey<'static>)>,
-    pub(crate) user: Option<(String, String)>,
 }
 
 /// The settings of a host.
@@ -194,15 +193,20 @@ impl Endpoints {
             }
             None => None,
         };
-        let user = match &self.user {
-            Some((name, path)) => {
-                let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
-                Some((name.clone(), text.trim_end_matches('\n').to_owned()))
-            }
-            None => None,
-        };
-        Ok(Secrets { roots, own, user })
+        if let Some((_, file)) = &self.user {
+            read_password(file)?;
+        }
+        Ok(Secrets { roots, own })
     }
+}
+
+/// The password that a file has.
+///
+/// # Errors
+/// It cannot be read, in words.
+pub(crate) fn read_password(file: &Path) -> Result<String, String> {
+    let text = String::from_utf8_lossy(&read_file(file)?).into_owned();
+    Ok(text.trim_end_matches('\n').to_owned())
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {

@@ -509,6 +509,67 @@ fn a_store_that_was_restored_is_told_and_not_followed() {
     assert!(status.starts_with("release 6 is on all hosts"), "{status}");
 }
 
+/// etcd's tokens say how far the store was when it gave them: one that was restored waits for that, for ever perhaps.
+#[test]
+fn a_store_with_access_control_that_was_restored_is_taken_up_without_a_restart() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-restored-auth", 0, &[]);
+    site.scratch.write("operator.password", "operator\n");
+    let turn_on_access_control = |site: &Site| {
+        site.ask("/v3/auth/user/add", r#"{"name":"root","password":"operator"}"#);
+        site.ask("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
+        site.ask("/v3/auth/enable", "{}");
+        let file = site.scratch.text_path("operator.password");
+        site.write_operator(&format!("User=root\nPasswordFile={file}\n"));
+    };
+    turn_on_access_control(&site);
+    let password = site.scratch.text_path("h1.password");
+    site.run(&["admit", "h1", &password]);
+    site.add_host_with("h1", &format!("User=warren-h1\nPasswordFile={password}\n"));
+    site.wait_listed("1 host: 1 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    site.stop_etcd();
+    let (data, backup) = (site.scratch.text_path("etcd"), site.scratch.text_path("backup"));
+    let copy = |from: &str, to: &str| {
+        let _ = std::fs::remove_dir_all(to);
+        let status = std::process::Command::new("cp").args(["-a", from, to]).status();
+        assert!(status.expect("cp(1)").success());
+    };
+    copy(&data, &backup);
+    site.start_etcd();
+    let _driver = site.driver();
+    for (release, text) in [(2, "two"), (3, "three")] {
+        let revision = site.push(&[("a.conf", text)]);
+        site.release(&revision, &[]);
+        let wanted = format!("release {release} is on all hosts");
+        wait_until(&wanted, || site.run(&["status"]).starts_with(&wanted));
+    }
+    site.stop_etcd();
+    copy(&backup, &data);
+    site.start_etcd();
+    site.wait_listed("the store assigns release 1, but this host has followed release 3");
+    // The agent and the driver are those of before.
+    let revision = site.push(&[("a.conf", "four")]);
+    site.release(&revision, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 4 is on all hosts"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=four");
+    // A store that lost all has lost its users, too.
+    site.stop_etcd();
+    std::fs::remove_dir_all(&data).expect("removed");
+    site.write_operator("");
+    site.start_etcd();
+    turn_on_access_control(&site);
+    std::fs::remove_file(&password).expect("removed");
+    site.run(&["admit", "h1", &password]);
+    site.wait_listed("the store assigns no release, but this host has followed release 4");
+    let revision = site.push(&[("a.conf", "five")]);
+    site.release(&revision, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 5 is on all hosts"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=five");
+}
+
 #[test]
 fn a_full_store_and_one_that_was_compacted_are_lived_with() {
     if !has_etcd() {

@@ -99,13 +99,13 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
     let (epoll, mut ready) = (Epoll::new()?, Events::with_capacity(1));
     epoll.add(&signals, 0, Interest::READ)?;
     while signals.read()?.is_none() {
-        match driver.turn() {
-            Ok(Turn::Assigned) => {
-                is_away = false;
-                continue;
-            }
+        let turn = driver.turn();
+        if turn.is_ok() && std::mem::take(&mut is_away) {
+            tell!("the store answers again");
+        }
+        match turn {
+            Ok(Turn::Assigned) => continue,
             Ok(turn) => {
-                is_away = false;
                 if turn == Turn::Over && until_over {
                     site.store.revoke(driver.lease)?;
                     let phase = site.rollout()?.map(|(_, rollout)| rollout.phase);
