@@ -151,20 +151,31 @@ fn notify(state: &str) {
     }
 }
 
-/// Facts that the kernel tells.
-fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
-    let labels = match read_file(&settings.labels) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            Facts::read_labels(&text).map_err(|e| format!("{}: {e}", settings.labels.display()))?
-        }
-        Err(_) if !settings.labels.exists() => BTreeMap::new(),
-        Err(why) => return Err(why),
-    };
+/// What the administrator says of this host. Units that are assigned by a label stop where it is gone, so a file that is
+/// gone is a fault; `had_labels`: there were some before.
+fn labels(settings: &Settings, had_labels: bool) -> Result<BTreeMap<String, String>, String> {
+    let file = settings.labels.display();
+    if !settings.labels.try_exists().map_err(|e| format!("{file}: {e}"))? {
+        let why = match (settings.needs_labels, had_labels) {
+            (true, _) => "which Labels= names",
+            (false, true) => "though this host had labels before",
+            (false, false) => return Ok(BTreeMap::new()),
+        };
+        return Err(format!(
+            "{file} is not there, {why}: units that are assigned by labels would be stopped. If this host is to have no \
+             labels, make an empty file"
+        ));
+    }
+    let text = String::from_utf8_lossy(&read_file(&settings.labels)?).into_owned();
+    Facts::read_labels(&text).map_err(|e| format!("{file}: {e}"))
+}
+
+/// Facts that the kernel tells, and labels.
+fn facts(id: &HostId, settings: &Settings, labels: BTreeMap<String, String>) -> Facts {
     let info = rustix::system::sysinfo();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
-    Ok(Facts {
+    Facts {
         name: id.to_string(),
         labels,
         cpus,
@@ -176,7 +187,7 @@ fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
             .address
             .clone()
             .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned()),
-    })
+    }
 }
 
 /// The name that the settings give, else the machine's id.
@@ -208,10 +219,15 @@ impl Agent {
     fn new(settings: Settings, poke: Sender<Poke>) -> Result<Agent, String> {
         let id = name(&settings)?;
         let disk = Disk::open(&settings.state)?;
-        let kept = disk.kept()?;
+        let mut kept = disk.kept()?;
+        let labels = labels(&settings, kept.has_labels)?;
+        if kept.has_labels == labels.is_empty() {
+            kept.has_labels = !labels.is_empty();
+            disk.keep(&kept)?;
+        }
         let manager = Manager::new(&settings.control, settings.restarts);
         let mut agent = Agent {
-            facts: facts(&id, &settings)?,
+            facts: facts(&id, &settings, labels),
             store: Store::new(&settings.endpoints)?,
             id,
             settings,
@@ -853,5 +869,34 @@ impl Agent {
         if self.noted(result).is_some() {
             self.reported = Some(report);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Units that are assigned by a label would be stopped at once.
+    #[test]
+    fn a_file_of_labels_that_is_gone_is_a_fault() {
+        let scratch = warren_testkit::Scratch::new("agent-labels");
+        let file = scratch.path("labels");
+        let settings =
+            |needs_labels| Settings { labels: file.clone(), needs_labels, ..Settings::default() };
+        assert_eq!(labels(&settings(false), false), Ok(BTreeMap::new()));
+        for (needs_labels, had_labels, why) in [
+            (true, false, "which Labels= names"),
+            (true, true, "which Labels= names"),
+            (false, true, "though this host had labels before"),
+        ] {
+            let expected = format!("{} is not there, {why}: units that", file.display());
+            let fault = labels(&settings(needs_labels), had_labels).expect_err("a fault");
+            assert!(fault.starts_with(&expected), "{fault}");
+        }
+        scratch.write("labels", "");
+        assert_eq!(labels(&settings(true), true), Ok(BTreeMap::new()));
+        scratch.write("labels", "role");
+        let fault = labels(&settings(true), true).expect_err("a fault");
+        assert_eq!(fault, format!("{}: line 1: no '=' in it", file.display()));
     }
 }

@@ -46,6 +46,8 @@ pub struct Kept {
     pub todo: Option<Todo>,
     /// The drain command was run with `drain`, and not yet with `undrain`.
     pub is_drained: bool,
+    /// The host had labels when an agent of it started last.
+    pub has_labels: bool,
     /// Restarts that the manager had counted when the rules in force were applied.
     pub restarts_before: Before,
 }

@@ -43,6 +43,8 @@ pub struct Settings {
     pub address: Option<String>,
     /// Lines of labels.
     pub labels: PathBuf,
+    /// The file of labels is named: it has to be there.
+    pub needs_labels: bool,
     /// Lines of keys that are trusted.
     pub trusted: PathBuf,
     /// What is remembered, and the rules that are in force.
@@ -66,6 +68,7 @@ impl Default for Settings {
             name: None,
             address: None,
             labels: "/etc/warren/labels".into(),
+            needs_labels: false,
             trusted: "/etc/warren/trusted-keys".into(),
             state: "/var/lib/warren/hosts".into(),
             control: "/run/warren/control".into(),
@@ -135,7 +138,7 @@ impl Settings {
                 "PasswordFile" => password = Some(PathBuf::from(value)),
                 "Name" => settings.name = Some(value.parse().map_err(|e| wrong(&format!("{e}")))?),
                 "Address" => settings.address = Some(value.to_owned()),
-                "Labels" => settings.labels = value.into(),
+                "Labels" => (settings.labels, settings.needs_labels) = (value.into(), true),
                 "TrustedKeys" => settings.trusted = value.into(),
                 "StateDirectory" => settings.state = value.into(),
                 "ControlSocket" => settings.control = value.into(),

@@ -55,6 +55,22 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
     );
 }
 
+/// To start without them would stop what is assigned by labels.
+#[test]
+fn an_agent_does_not_start_without_its_labels() {
+    let Some(mut site) = Site::ready("hosts-labels", 1) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    site.hosts[0].agent.take().expect("an agent").kill();
+    let labels = site.scratch.path("h1.labels");
+    std::fs::remove_file(&labels).expect("it was there");
+    site.start_agent(0);
+    let agent = site.hosts[0].agent.as_mut().expect("an agent");
+    let status = agent.0.wait().expect("a child");
+    let said = format!("warren-agent: {} is not there, which Labels= names: ", labels.display());
+    assert!(!status.success() && site.log("h1").contains(&said), "{}", site.log("h1"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=one");
+}
+
 /// Such a unit never counts as failed.
 #[test]
 fn a_restart_loop_goes_back_and_is_shown() {
