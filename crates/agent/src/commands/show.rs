@@ -7,7 +7,7 @@ use serde_json::json;
 use warren_hosts::host::{Host, Outcome};
 use warren_hosts::names::HostId;
 use warren_hosts::overview::{Cause, Standing, causes, standing};
-use warren_hosts::rollout::Rollout;
+use warren_hosts::rollout::{Rollout, Tally};
 use warren_sys::tell;
 
 use super::plans::copies_that_run_nowhere;
@@ -276,27 +276,44 @@ pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
     Ok(0)
 }
 
+/// `, 1 away, 2 sick`: hosts of a wave that are not healthy.
+fn bad_hosts(tally: Tally) -> String {
+    let Tally { absent, away, late, sick } = tally;
+    let words =
+        [(absent, "away when it began"), (away, "away"), (late, "not done"), (sick, "sick")];
+    let words = words.iter().filter(|(n, _)| *n > 0);
+    words.map(|(n, word)| format!(", {n} {word}")).collect()
+}
+
 fn summary(rollout: &Rollout) -> String {
     let reason = match rollout.reason.is_empty() {
         true => String::new(),
         false => format!(": {}", clean(&rollout.reason)),
     };
     let mut out = format!("release {} {}{reason}\n", rollout.release, rollout.words());
-    let settled = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
     for (at, wave) in rollout.waves.iter().enumerate() {
         let (number, hosts) = (at + 1, count_of(wave.len(), "host"));
-        let absent = match wave.iter().filter(|id| rollout.absent.contains(*id)).count() {
-            0 => String::new(),
-            n => format!(" ({n} away when it began)"),
+        let tally = rollout.tally(wave);
+        let bad = bad_hosts(tally);
+        let is_settled = |id: &&HostId| {
+            rollout.progress.get(*id).is_some_and(|progress| progress.healthy_since.is_some())
         };
+        let settled = wave.iter().filter(is_settled).count();
         out += &match at.cmp(&rollout.wave) {
-            _ if rollout.is_back => format!("  {settled} of {hosts} went back{absent}\n"),
-            std::cmp::Ordering::Less => format!("  wave {number}: {hosts}, healthy{absent}\n"),
+            _ if rollout.is_back => format!("  {settled} of {hosts} went back{bad}\n"),
+            std::cmp::Ordering::Less if bad.is_empty() => {
+                format!("  wave {number}: {hosts}, healthy\n")
+            }
+            std::cmp::Ordering::Less => {
+                let Tally { absent, away, late, sick } = tally;
+                let healthy = wave.len().saturating_sub(absent + away + late + sick);
+                format!("  wave {number}: {healthy} of {hosts} healthy{bad}\n")
+            }
             std::cmp::Ordering::Equal => {
                 let mark = if rollout.is_over() { " " } else { ">" };
-                format!("{mark} wave {number}: {settled} of {hosts} healthy{absent}\n")
+                format!("{mark} wave {number}: {settled} of {hosts} healthy{bad}\n")
             }
-            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{absent}\n"),
+            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{bad}\n"),
         };
     }
     for (id, why) in &rollout.sick {
@@ -322,7 +339,34 @@ pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use warren_hosts::policy::Policy;
+    use warren_hosts::rollout::Phase;
+
     use super::*;
+
+    fn id(name: &str) -> HostId {
+        name.parse().expect("a name")
+    }
+
+    /// Whoever is away or sick has nothing of it.
+    #[test]
+    fn hosts_that_are_not_healthy_are_counted_apart() {
+        let waves = vec![vec![id("a")], vec![id("b"), id("c"), id("d"), id("e")]];
+        let hosts = BTreeMap::new();
+        let mut rollout = Rollout::new(7, true, Policy::default(), waves, &hosts);
+        rollout.absent = BTreeSet::from([id("e")]);
+        let sick = [("c", "it is away after 300 s"), ("d", "no")];
+        rollout.sick = sick.map(|(host, why)| (id(host), why.to_owned())).into();
+        (rollout.phase, rollout.wave) = (Phase::Done, 2);
+        assert_eq!(
+            summary(&rollout),
+            "release 7 is on the hosts that are healthy\n  wave 1: 1 host, healthy\n  \
+             wave 2: 1 of 4 hosts healthy, 1 away when it began, 1 away, 1 sick\n\
+             ! c: it is away after 300 s\n! d: no\n"
+        );
+    }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {

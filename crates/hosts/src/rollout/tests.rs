@@ -295,6 +295,51 @@ fn a_restart_loop_is_not_healthy() {
 }
 
 #[test]
+fn it_went_back_when_all_that_are_there_have() {
+    let mut site = Site::new(&[&[0, 1, 2]], &[], Policy { patience: 20, ..policy() });
+    site.step(0);
+    site.fine(&[0]);
+    // One is in a job that never ends, and does not see what it is assigned to next.
+    site.report(1, false, Outcome::Working, 0);
+    site.hosts.get_mut(&id(2)).expect("it").registration = None;
+    site.step(21);
+    assert_eq!(
+        (site.rollout.phase, &*site.rollout.reason),
+        (Phase::Back, "h01: it is still at work after 20 s")
+    );
+    assert_eq!(site.step(1), "-h00 -h01 -h02");
+    site.fine(&[0]);
+    site.step(21);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Back, "goes back"));
+    let why = "it has not reported: it is at work on the way forward of release 7, and waits for its \
+               units after 20 s";
+    assert_eq!(site.rollout.sick[&id(1)], why);
+    let wave = site.rollout.waves[0].clone();
+    assert_eq!(site.rollout.tally(&wave), Tally { late: 1, ..Tally::default() });
+    site.report(1, true, Outcome::Applied, 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
+    assert_eq!(site.rollout.tally(&wave), Tally { away: 1, ..Tally::default() });
+}
+
+/// One that an operator bears has nothing of the release, or is worse than before.
+#[test]
+fn a_host_that_is_borne_is_not_called_healthy() {
+    let policy = Policy { failures_max: 2, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2, 3]], &[3], policy);
+    site.step(0);
+    site.fine(&[0]);
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.hosts.get_mut(&id(2)).expect("it").registration = None;
+    site.step(1);
+    site.step(301);
+    assert_eq!(site.rollout.phase, Phase::Done);
+    assert_eq!(site.rollout.words(), "is on the hosts that are healthy");
+    let tally = site.rollout.tally(&site.rollout.waves[0]);
+    assert_eq!(tally, Tally { absent: 1, away: 1, late: 0, sick: 1 });
+}
+
+#[test]
 fn what_failed_before_does_not_count() {
     let mut site = Site::new(&[&[0]], &[], policy());
     site.report(0, false, Outcome::Applied, 3);
