@@ -71,6 +71,39 @@ fn an_agent_does_not_start_without_its_labels() {
     assert_eq!(site.hosts[0].manager.running(), "a.service=one");
 }
 
+/// It was stopped half way, and nobody drove it at first.
+#[test]
+fn hosts_that_are_not_as_the_others_are_named() {
+    let Some(mut site) = Site::ready("hosts-mixed", 3) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let revision = site.push(&[("a.conf", "two")]);
+    let key = site.scratch.text_path("key");
+    let begun = site.run(&["release", &revision, "--key", &key, "--wave", "1", "--soak", "3600"]);
+    assert!(begun.contains("! no driver is there, so nothing goes on"), "{begun}");
+    let why = || String::from_utf8_lossy(&site.try_run(&["why"]).stdout).into_owned();
+    assert!(why().contains("! no driver is there"), "{}", why());
+    let driver = site.driver();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let wanted = format!("  driven by {machine}\n");
+    wait_until("it is driven", || site.run(&["status"]).contains(&wanted));
+    wait_until("one has it", || site.hosts[0].manager.running() == "a.service=two");
+    site.wait_listed("3 hosts: 3 ok");
+    site.run(&["stop"]);
+    site.wait_listed("3 hosts: 1 differs, 2 ok");
+    let bad = site.try_run(&["list", "--bad"]);
+    let text = String::from_utf8_lossy(&bad.stdout);
+    assert!(bad.status.code() == Some(1) && text.contains("h1") && !text.contains("h2"), "{text}");
+    assert!(why().starts_with("1 host is on another revision than the site: "), "{}", why());
+    site.run(&["back"]);
+    site.wait_listed("3 hosts: 3 ok");
+    drop(driver);
+    site.hosts[2].agent.take().expect("an agent").kill();
+    site.wait_listed("1 away");
+    let out = site.try_run(&["why"]);
+    let why = String::from_utf8_lossy(&out.stdout);
+    assert_eq!((&*why, out.status.code()), ("1 host is away\n  h3\n", Some(1)));
+}
+
 /// Such a unit never counts as failed.
 #[test]
 fn a_restart_loop_goes_back_and_is_shown() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::digest::Digest;
 use crate::follower::Assignment;
 use crate::host::{Host, Outcome, Restarted};
 use crate::names::HostId;
@@ -24,6 +25,8 @@ pub enum Standing {
     Behind,
     /// It has what it is to have, and units failed, or are started again and again.
     Degraded,
+    /// It has what it was assigned to, and that is another revision than the site's: a rollout was stopped.
+    Differs,
     /// It has what it is to have.
     Fine,
 }
@@ -38,6 +41,7 @@ impl Standing {
             Standing::Failed => "failed",
             Standing::Behind => "behind",
             Standing::Degraded => "degraded",
+            Standing::Differs => "differs",
             Standing::Fine => "ok",
         }
     }
@@ -68,6 +72,11 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
             }
         }
     }
+}
+
+/// Whether a host has another revision in force than the site, which has this one.
+pub fn differs(host: &Host, revision: Option<Digest>) -> bool {
+    host.report.as_ref().is_some_and(|report| report.applied != revision)
 }
 
 /// One root cause over all hosts.
@@ -134,7 +143,6 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
     use crate::host::{self, Facts, Registration, Report};
 
     fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
@@ -180,6 +188,7 @@ mod tests {
         let fine = host(0, Outcome::Applied, 0);
         assert_eq!(standing(&fine, at(3)), Standing::Fine);
         assert_eq!(standing(&fine, at(4)), Standing::Behind);
+        assert!(!differs(&fine, Some(Digest::of(b"r"))) && differs(&fine, None));
         assert_eq!(standing(&fine, Some(Assignment { release: 3, back: true })), Standing::Behind);
         assert_eq!(standing(&host(0, Outcome::Applied, 2), at(3)), Standing::Degraded);
         assert_eq!(standing(&host(0, Outcome::Failed("x".into()), 0), at(3)), Standing::Failed);

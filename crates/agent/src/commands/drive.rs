@@ -30,7 +30,7 @@ const GATE_REST: Duration = Duration::from_secs(5);
 /// This driver and its lease.
 struct Driver<'s> {
     site: &'s Site,
-    /// Another one at each start, under which it has the key.
+    /// Another one at each start, under which it has the key, and the machine after an `@`.
     name: String,
     began: Instant,
     lease: i64,
@@ -85,7 +85,8 @@ impl GateCommand {
 
 pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
     let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    let name = Digest::of(&random).short();
+    let machine = rustix::system::uname();
+    let name = format!("{}@{}", Digest::of(&random).short(), machine.nodename().to_string_lossy());
     let mut driver = Driver {
         site,
         name,
