@@ -844,9 +844,15 @@ impl Agent {
             Err(_) => {}
         }
         let Some(health) = self.health.clone() else { return };
-        let _ = self.restarts.refresh(&self.manager);
-        let (restarted, more_restarted) =
-            self.restarts.report(&self.manager, &self.kept.restarts_before, now());
+        let (restarted, more_restarted) = match self.restarts.refresh(&self.manager) {
+            Ok(()) => self.restarts.report(&self.manager, &self.kept.restarts_before, now()),
+            // What was said last stands.
+            Err(_) => self
+                .reported
+                .as_ref()
+                .map(|report| (report.restarted.clone(), report.more_restarted))
+                .unwrap_or_default(),
+        };
         let report = Report {
             release: assignment.release,
             back: assignment.back,

@@ -23,6 +23,12 @@ const CLEAN_MIN: u32 = 3;
 /// ... if it does so this often on the average, µs. A login on a console, or a job that is made so, does not.
 const CLEAN_EVERY: u64 = 60_000_000;
 
+/// Units of which the manager is asked how they ended; further ones count whatever they ended by.
+const ASKED_MAX: usize = 64;
+
+/// The agent's own unit: whoever kills the agent does not harm the release.
+const OWN_UNIT: &str = "warren-agent.service";
+
 /// Units whose counts of before are kept. Further ones have none: they count from 0.
 const BEFORE_MAX: usize = 1_000;
 
@@ -97,8 +103,8 @@ impl Restarts {
     /// them ended last is asked of the manager.
     pub fn report(&self, manager: &Manager, before: &Before, now: u64) -> (Vec<Restarted>, u32) {
         let all = self.since(before, now);
-        let named = all.iter().take(RESTARTED_MAX);
-        let named = named.map(|(unit, times, row)| {
+        let asked = all.iter().take(ASKED_MAX);
+        let asked = asked.map(|(unit, times, row)| {
             let status = manager.status(unit).unwrap_or_default();
             let (code, ended) = last_end(row, &status);
             let restarted = Restarted {
@@ -111,10 +117,10 @@ impl Restarts {
             };
             (is_trouble(&code, *times, before, now), restarted)
         });
-        let mut named: Vec<(bool, Restarted)> = named.collect();
-        named.retain(|(is_trouble, _)| *is_trouble);
-        let more = all.len().saturating_sub(RESTARTED_MAX) as u32;
-        (named.into_iter().map(|(_, restarted)| restarted).collect(), more)
+        let in_trouble = asked.filter(|(is_trouble, _)| *is_trouble);
+        let mut named: Vec<Restarted> = in_trouble.map(|(_, restarted)| restarted).collect();
+        let more = named.split_off(named.len().min(RESTARTED_MAX)).len();
+        (named, (more + all.len().saturating_sub(ASKED_MAX)) as u32)
     }
 
     /// Units that were started again since then and not long ago, or wait for it, with how often.
@@ -137,7 +143,7 @@ impl Restarts {
 /// What is counted of a unit: nothing of one that is not started again, or has failed and stays so.
 fn counted(row: &OverviewRow, targets: &[String]) -> Option<Row> {
     let waits = row.sub == "auto-restart";
-    if row.active == ActiveState::Failed || !waits && row.restarts == 0 {
+    if row.name == OWN_UNIT || row.active == ActiveState::Failed || !waits && row.restarts == 0 {
         return None;
     }
     let target = row.target.and_then(|at| targets.get(at as usize));
@@ -221,7 +227,8 @@ mod tests {
         let before = rows("old running 5 1\nboth running 2 1\nagain running 9 1").before(MINUTE);
         let now = rows(
             "old running 5 1\nboth running 4 20\nagain running 1 20\nnew running 7 20\n\
-             steady running 3 10\nwaits auto-restart 0 1\nfailed failed 6 20\nfine running 0 20",
+             steady running 3 10\nwaits auto-restart 0 1\nfailed failed 6 20\nfine running 0 20\n\
+             warren-agent.service running 3 20",
         );
         assert_eq!(since(&now, &before, 21), "new=7 both=2 again=1 waits=0");
         assert_eq!(since(&now, &before, 31), "waits=0", "what has held for 10 min is well again");
