@@ -25,6 +25,7 @@ use warren_sys::tell;
 
 use crate::disk::{Disk, Kept};
 use crate::manager::{Health, Manager, Todo};
+use crate::restarts::Restarts;
 use crate::rules::{self, Evaluated};
 use crate::settings::{Settings, read_file};
 use crate::signing::verify;
@@ -36,6 +37,11 @@ const WATCH_STACK_BYTES: usize = 256 << 10;
 
 /// How often the manager is asked how it is.
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
+
+/// The same after rules were applied, and for how long after it: a wave is healthy for the time of the soak only if what
+/// goes wrong in its last seconds is told.
+const HEALTH_EVERY_AT_FIRST: Duration = Duration::from_secs(2);
+const AT_FIRST: Duration = Duration::from_secs(600);
 
 /// Changes that come so close together are looked at once.
 const CALM: Duration = Duration::from_millis(200);
@@ -83,6 +89,7 @@ struct Agent {
     outcome: Option<(Assignment, Outcome)>,
     reported: Option<Report>,
     health: Option<Health>,
+    restarts: Restarts,
     /// Rules in force may have containers with copies.
     has_copies: bool,
     /// Rules in force were evaluated with these facts.
@@ -144,20 +151,31 @@ fn notify(state: &str) {
     }
 }
 
-/// Facts that the kernel tells.
-fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
-    let labels = match read_file(&settings.labels) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            Facts::read_labels(&text).map_err(|e| format!("{}: {e}", settings.labels.display()))?
-        }
-        Err(_) if !settings.labels.exists() => BTreeMap::new(),
-        Err(why) => return Err(why),
-    };
+/// What the administrator says of this host. Units that are assigned by a label stop where it is gone, so a file that is
+/// gone is a fault; `had_labels`: there were some before.
+fn labels(settings: &Settings, had_labels: bool) -> Result<BTreeMap<String, String>, String> {
+    let file = settings.labels.display();
+    if !settings.labels.try_exists().map_err(|e| format!("{file}: {e}"))? {
+        let why = match (settings.needs_labels, had_labels) {
+            (true, _) => "which Labels= names",
+            (false, true) => "though this host had labels before",
+            (false, false) => return Ok(BTreeMap::new()),
+        };
+        return Err(format!(
+            "{file} is not there, {why}: units that are assigned by labels would be stopped. If this host is to have no \
+             labels, make an empty file"
+        ));
+    }
+    let text = String::from_utf8_lossy(&read_file(&settings.labels)?).into_owned();
+    Facts::read_labels(&text).map_err(|e| format!("{file}: {e}"))
+}
+
+/// Facts that the kernel tells, and labels.
+fn facts(id: &HostId, settings: &Settings, labels: BTreeMap<String, String>) -> Facts {
     let info = rustix::system::sysinfo();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
-    Ok(Facts {
+    Facts {
         name: id.to_string(),
         labels,
         cpus,
@@ -169,7 +187,7 @@ fn facts(id: &HostId, settings: &Settings) -> Result<Facts, String> {
             .address
             .clone()
             .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned()),
-    })
+    }
 }
 
 /// The name that the settings give, else the machine's id.
@@ -201,10 +219,15 @@ impl Agent {
     fn new(settings: Settings, poke: Sender<Poke>) -> Result<Agent, String> {
         let id = name(&settings)?;
         let disk = Disk::open(&settings.state)?;
-        let kept = disk.kept()?;
+        let mut kept = disk.kept()?;
+        let labels = labels(&settings, kept.has_labels)?;
+        if kept.has_labels == labels.is_empty() {
+            kept.has_labels = !labels.is_empty();
+            disk.keep(&kept)?;
+        }
         let manager = Manager::new(&settings.control, settings.restarts);
         let mut agent = Agent {
-            facts: facts(&id, &settings)?,
+            facts: facts(&id, &settings, labels),
             store: Store::new(&settings.endpoints)?,
             id,
             settings,
@@ -216,6 +239,7 @@ impl Agent {
             outcome: None,
             reported: None,
             health: None,
+            restarts: Restarts::default(),
             has_copies: false,
             knows_facts: false,
             is_doubled: false,
@@ -345,7 +369,7 @@ impl Agent {
             }
             if Instant::now() >= next_health {
                 self.report();
-                next_health = Instant::now() + HEALTH_EVERY;
+                next_health = Instant::now() + self.health_every();
             }
             let next = [Some(next_sign), Some(next_health), self.wakes_at];
             let until = next.into_iter().flatten().min().unwrap_or(next_sign);
@@ -362,6 +386,14 @@ impl Agent {
                     return Err("all watches have ended".to_owned());
                 }
             }
+        }
+    }
+
+    fn health_every(&self) -> Duration {
+        let applied = now().saturating_sub(self.kept.restarts_before.at);
+        match Duration::from_micros(applied) < AT_FIRST {
+            true => HEALTH_EVERY_AT_FIRST,
+            false => HEALTH_EVERY,
         }
     }
 
@@ -583,6 +615,9 @@ impl Agent {
                 Err(why) => return Some(self.failed(what, why)),
             }
         }
+        // If the manager is away what was asked before stands: it is soon asked to take the rules.
+        let _ = self.restarts.refresh(&self.manager);
+        self.kept.restarts_before = self.restarts.before(now());
         match self.put_in_force(what.revision) {
             Ok(()) => {
                 tell!("release {} is in force", what.assignment.release);
@@ -809,6 +844,15 @@ impl Agent {
             Err(_) => {}
         }
         let Some(health) = self.health.clone() else { return };
+        let (restarted, more_restarted) = match self.restarts.refresh(&self.manager) {
+            Ok(()) => self.restarts.report(&self.manager, &self.kept.restarts_before, now()),
+            // What was said last stands.
+            Err(_) => self
+                .reported
+                .as_ref()
+                .map(|report| (report.restarted.clone(), report.more_restarted))
+                .unwrap_or_default(),
+        };
         let report = Report {
             release: assignment.release,
             back: assignment.back,
@@ -818,6 +862,8 @@ impl Agent {
             failed: health.failed,
             causes: health.causes,
             more_causes: 0,
+            restarted,
+            more_restarted,
             highest: self.kept.memory.highest,
         };
         let report = report.bounded();
@@ -829,5 +875,34 @@ impl Agent {
         if self.noted(result).is_some() {
             self.reported = Some(report);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Units that are assigned by a label would be stopped at once.
+    #[test]
+    fn a_file_of_labels_that_is_gone_is_a_fault() {
+        let scratch = warren_testkit::Scratch::new("agent-labels");
+        let file = scratch.path("labels");
+        let settings =
+            |needs_labels| Settings { labels: file.clone(), needs_labels, ..Settings::default() };
+        assert_eq!(labels(&settings(false), false), Ok(BTreeMap::new()));
+        for (needs_labels, had_labels, why) in [
+            (true, false, "which Labels= names"),
+            (true, true, "which Labels= names"),
+            (false, true, "though this host had labels before"),
+        ] {
+            let expected = format!("{} is not there, {why}: units that", file.display());
+            let fault = labels(&settings(needs_labels), had_labels).expect_err("a fault");
+            assert!(fault.starts_with(&expected), "{fault}");
+        }
+        scratch.write("labels", "");
+        assert_eq!(labels(&settings(true), true), Ok(BTreeMap::new()));
+        scratch.write("labels", "role");
+        let fault = labels(&settings(true), true).expect_err("a fault");
+        assert_eq!(fault, format!("{}: line 1: no '=' in it", file.display()));
     }
 }

@@ -201,7 +201,7 @@ struct RolloutArgs {
     /// Sick hosts with which the rollout goes on
     #[arg(long, value_name = "N", default_value_t = 0)]
     failures: u32,
-    /// Failed units of a host, above those that it had before, with which it is healthy
+    /// Units of a host with which it is healthy: failed ones, above those that it had before, and restarted ones
     #[arg(long, value_name = "N", default_value_t = 0)]
     failed_units: u32,
     /// Stop instead of going back when a rollout fails

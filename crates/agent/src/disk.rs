@@ -20,6 +20,7 @@ use warren_hosts::placement::Copies;
 use warren_hosts::revision::{CHUNK_BYTES_MAX, Files};
 
 use crate::manager::Todo;
+use crate::restarts::Before;
 use crate::rules;
 
 /// The directory of rules before the first release: it is empty.
@@ -45,6 +46,10 @@ pub struct Kept {
     pub todo: Option<Todo>,
     /// The drain command was run with `drain`, and not yet with `undrain`.
     pub is_drained: bool,
+    /// The host had labels when an agent of it started last.
+    pub has_labels: bool,
+    /// Restarts that the manager had counted when the rules in force were applied.
+    pub restarts_before: Before,
 }
 
 /// The state directory.

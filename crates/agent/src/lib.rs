@@ -9,6 +9,7 @@ pub mod commands;
 pub mod disk;
 pub mod manager;
 pub mod manual;
+pub mod restarts;
 pub mod rules;
 pub mod service;
 pub mod settings;

@@ -15,8 +15,8 @@ use warren_hosts::host::Cause;
 use warren_sys::socket::connect_stream_within;
 use warren_sys::tell;
 use warren_wire::control::{
-    Call, Clear, FileText, JobType, Jobs, List, ReloadConfiguration, Reply, Status, Texts, Totals,
-    Why, WhyStep, write_request,
+    Call, Clear, FileText, JobType, Jobs, List, Overview, OverviewAnswer, ReloadConfiguration,
+    Reply, Status, StatusAnswer, Texts, Totals, Why, WhyStep, write_request,
 };
 use warren_wire::frame;
 
@@ -281,8 +281,23 @@ impl Manager {
 
     /// When a unit came up the last time; none if it is not there.
     fn active_since(&self, unit: &str) -> Option<u64> {
-        let status = Status { unit: Some(unit.to_owned()), ..Status::default() };
-        self.call(&status).ok()?.active_since
+        self.status(unit).ok()?.active_since
+    }
+
+    /// What there is to say of a unit.
+    ///
+    /// # Errors
+    /// It is not there, or the manager does not answer.
+    pub fn status(&self, unit: &str) -> Result<StatusAnswer, String> {
+        self.call(&Status { unit: Some(unit.to_owned()), ..Status::default() })
+    }
+
+    /// A row for each unit, or for those that changed their state since a moment on the monotonic clock, in µs.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn overview(&self, changed_since_us: Option<u64>) -> Result<OverviewAnswer, String> {
+        self.call(&Overview { changed_since_us })
     }
 
     /// Units in a state, of those whose names match one of these patterns, or of all.

@@ -19,7 +19,11 @@ pub const SETTINGS: [(&str, &str); 15] = [
     ("User=, PasswordFile=", "A user of the store, and the file of the password."),
     ("Name=", "The host's name in the store. Default: the machine's id."),
     ("Address=", "Where others reach the host by ssh(1). Default: its hostname."),
-    ("Labels=", "A file of labels, a line NAME=VALUE each. Default: /etc/warren/labels."),
+    (
+        "Labels=",
+        "A file of labels, a line NAME=VALUE each. The agent does not start without it. Default: /etc/warren/labels, which \
+         need not be there as long as it never was.",
+    ),
     (
         "TrustedKeys=",
         "A file of keys whose releases the host follows, a line each as keygen prints it. Default: \

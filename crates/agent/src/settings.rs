@@ -30,7 +30,6 @@ pub struct Endpoints {
 pub struct Secrets {
     pub(crate) roots: Option<Vec<Certificate<'static>>>,
     pub(crate) own: Option<(Vec<Certificate<'static>>, PrivateKey<'static>)>,
-    pub(crate) user: Option<(String, String)>,
 }
 
 /// The settings of a host.
@@ -44,6 +43,8 @@ pub struct Settings {
     pub address: Option<String>,
     /// Lines of labels.
     pub labels: PathBuf,
+    /// The file of labels is named: it has to be there.
+    pub needs_labels: bool,
     /// Lines of keys that are trusted.
     pub trusted: PathBuf,
     /// What is remembered, and the rules that are in force.
@@ -67,6 +68,7 @@ impl Default for Settings {
             name: None,
             address: None,
             labels: "/etc/warren/labels".into(),
+            needs_labels: false,
             trusted: "/etc/warren/trusted-keys".into(),
             state: "/var/lib/warren/hosts".into(),
             control: "/run/warren/control".into(),
@@ -136,7 +138,7 @@ impl Settings {
                 "PasswordFile" => password = Some(PathBuf::from(value)),
                 "Name" => settings.name = Some(value.parse().map_err(|e| wrong(&format!("{e}")))?),
                 "Address" => settings.address = Some(value.to_owned()),
-                "Labels" => settings.labels = value.into(),
+                "Labels" => (settings.labels, settings.needs_labels) = (value.into(), true),
                 "TrustedKeys" => settings.trusted = value.into(),
                 "StateDirectory" => settings.state = value.into(),
                 "ControlSocket" => settings.control = value.into(),
@@ -194,15 +196,20 @@ impl Endpoints {
             }
             None => None,
         };
-        let user = match &self.user {
-            Some((name, path)) => {
-                let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
-                Some((name.clone(), text.trim_end_matches('\n').to_owned()))
-            }
-            None => None,
-        };
-        Ok(Secrets { roots, own, user })
+        if let Some((_, file)) = &self.user {
+            read_password(file)?;
+        }
+        Ok(Secrets { roots, own })
     }
+}
+
+/// The password that a file has.
+///
+/// # Errors
+/// It cannot be read, in words.
+pub(crate) fn read_password(file: &Path) -> Result<String, String> {
+    let text = String::from_utf8_lossy(&read_file(file)?).into_owned();
+    Ok(text.trim_end_matches('\n').to_owned())
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {

@@ -332,6 +332,18 @@ impl Site {
         value.map(|value| Ok((value.modified, read_one(&value)?))).transpose()
     }
 
+    /// The machine whose driver drives; none if no driver has given a sign for as long as its lease lives.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn driver(&self) -> Result<Option<String>, Fault> {
+        let value = self.store.get(keys::DRIVER)?;
+        Ok(value.map(|value| {
+            let name = String::from_utf8_lossy(&value.value).into_owned();
+            name.split_once('@').map_or(name.clone(), |(_, machine)| machine.to_owned())
+        }))
+    }
+
     /// Writes down who did what.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use ureq::tls::{ClientCert, RootCerts, TlsConfig};
 
-use crate::settings::{Endpoints, Secrets};
+use crate::settings::{Endpoints, Secrets, read_password};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -124,7 +125,8 @@ pub struct Store {
     moves: Cell<u64>,
     agent: ureq::Agent,
     watcher: ureq::Agent,
-    user: Option<(String, String)>,
+    /// A user of the store, and the file of the password.
+    user: Option<(String, PathBuf)>,
     token: RefCell<Option<String>>,
 }
 
@@ -202,7 +204,11 @@ impl Store {
     /// # Errors
     /// A file of certificates or of a key cannot be read, in words.
     pub fn new(endpoints: &Endpoints) -> Result<Store, String> {
-        let Secrets { roots, own, user } = endpoints.read_secrets()?;
+        Store::with_patience(endpoints, PATIENCE)
+    }
+
+    fn with_patience(endpoints: &Endpoints, patience: Duration) -> Result<Store, String> {
+        let Secrets { roots, own } = endpoints.read_secrets()?;
         let provider = Arc::new(rustls_provider());
         let roots = match roots {
             Some(certificates) => RootCerts::new_with_certs(&certificates),
@@ -219,9 +225,9 @@ impl Store {
                 .tls_config(tls.clone())
                 .proxy(None)
                 .http_status_as_error(false)
-                .timeout_connect(Some(PATIENCE))
+                .timeout_connect(Some(patience))
                 .timeout_per_read(Some(read))
-                .timeout_per_write(Some(PATIENCE))
+                .timeout_per_write(Some(patience))
                 .timeout_global(all)
                 .build();
             ureq::Agent::new_with_config(config)
@@ -230,9 +236,9 @@ impl Store {
             endpoints: endpoints.urls.clone(),
             at: Cell::new(0),
             moves: Cell::new(0),
-            agent: agent(PATIENCE, Some(2 * PATIENCE)),
+            agent: agent(patience, Some(2 * patience)),
             watcher: agent(SILENCE_MAX, None),
-            user,
+            user: endpoints.user.clone(),
             token: RefCell::new(None),
         })
     }
@@ -255,21 +261,38 @@ impl Store {
     fn ask_one(&self, path: &str, body: &Json) -> Result<Json, Fault> {
         self.log_in()?;
         match self.send(path, body) {
-            // A token lives for some minutes.
-            Err(Fault::Refused(why)) if why.contains("invalid auth token") => {
+            Err(Fault::Refused(why)) if is_of_token(&why) => {
                 self.token.replace(None);
                 self.log_in()?;
                 self.send(path, body)
             }
-            other => other,
+            other => {
+                self.forget_token_after(&other);
+                other
+            }
+        }
+    }
+
+    /// A store that was restored may be silent to a token of before, and not refuse it: etcd waits until it has come as
+    /// far as it was when it gave the token. The next request gets another token.
+    fn forget_token_after<T>(&self, result: &Result<T, Fault>) {
+        let is_of_token = match result {
+            Err(Fault::Away(_)) => true,
+            Err(Fault::Refused(why)) => is_of_token(why),
+            _ => false,
+        };
+        if is_of_token {
+            self.token.replace(None);
         }
     }
 
     fn log_in(&self) -> Result<(), Fault> {
-        let Some((name, password)) = self.user.as_ref().filter(|_| self.token.borrow().is_none())
+        let Some((name, file)) = self.user.as_ref().filter(|_| self.token.borrow().is_none())
         else {
             return Ok(());
         };
+        // It may be another one than before: that of a user who was let in again.
+        let password = read_password(file).map_err(Fault::Refused)?;
         let answer =
             self.send("/v3/auth/authenticate", &json!({"name": name, "password": password}))?;
         let token = answer["token"].as_str().map(str::to_owned);
@@ -485,6 +508,17 @@ impl Store {
         after: u64,
         tell: &mut dyn FnMut(u64, Vec<Change>) -> bool,
     ) -> Result<(), Fault> {
+        let ended = self.watch_once(keys, after, tell);
+        self.forget_token_after(&ended);
+        ended
+    }
+
+    fn watch_once(
+        &self,
+        keys: &[String],
+        after: u64,
+        tell: &mut dyn FnMut(u64, Vec<Change>) -> bool,
+    ) -> Result<(), Fault> {
         self.log_in()?;
         // One connection for all: a request after the other.
         let mut requests = String::new();
@@ -540,6 +574,11 @@ impl Store {
     }
 }
 
+/// Whether the store refuses a token: it lives for some minutes, and a store that was restored may not know it.
+fn is_of_token(why: &str) -> bool {
+    why.contains("invalid auth token") || why.contains("revision of auth store is old")
+}
+
 fn read_change(event: &Json) -> Option<Change> {
     let value = read_value(&event["kv"])?;
     Some(match event["type"] == "DELETE" {
@@ -554,7 +593,120 @@ fn rustls_provider() -> rustls::crypto::CryptoProvider {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
+
+    /// How a store treats the first token that it gave.
+    #[derive(Clone, Copy)]
+    enum Old {
+        Silence,
+        Refusal,
+    }
+
+    /// One request: its path, its token and its body.
+    fn request(stream: &TcpStream) -> Option<(String, String, String)> {
+        let mut lines = BufReader::new(stream);
+        let (mut path, mut token, mut length) = (String::new(), String::new(), 0);
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            let line = line.trim();
+            if line.is_empty() {
+                break;
+            }
+            match line.split_once(": ") {
+                None => path = line.split(' ').nth(1)?.to_owned(),
+                Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                    token = value.to_owned();
+                }
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().ok()?;
+                }
+                Some(_) => {}
+            }
+        }
+        let mut body = vec![0; length];
+        lines.read_exact(&mut body).ok()?;
+        Some((path, token, String::from_utf8(body).ok()?))
+    }
+
+    /// A store that gives one token after another and takes the first one no more; how many it gave.
+    fn fake(old: Old) -> (String, Arc<AtomicU32>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let given = Arc::new(AtomicU32::new(0));
+        let count = given.clone();
+        std::thread::spawn(move || {
+            let mut silent = Vec::new();
+            for mut stream in listener.incoming().flatten() {
+                let Some((path, token, body)) = request(&stream) else { continue };
+                let answer = match (&*path, &*token, old) {
+                    ("/v3/auth/authenticate", ..) => {
+                        let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+                        let password: Json = serde_json::from_str(&body).expect("JSON");
+                        assert_eq!(password["password"], format!("secret {number}"));
+                        (200, json!({"token": format!("t{number}")}))
+                    }
+                    (_, "t1", Old::Silence) => {
+                        silent.push(stream);
+                        continue;
+                    }
+                    (_, "t1", Old::Refusal) => {
+                        (401, json!({"error": "etcdserver: invalid auth token"}))
+                    }
+                    _ => (200, json!({"header": {"revision": "7"}})),
+                };
+                let (status, text) = (answer.0, answer.1.to_string());
+                let head = format!("HTTP/1.1 {status} x\r\nConnection: close\r\n");
+                let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{text}", text.len());
+            }
+        });
+        (url, given)
+    }
+
+    #[track_caller]
+    fn is_taken_up_again(old: Old) -> (Result<u64, Fault>, Result<u64, Fault>) {
+        let (url, given) = fake(old);
+        let scratch = warren_testkit::Scratch::new("store-token");
+        let file = scratch.write("password", "secret 1\n");
+        let user = Some(("h1".to_owned(), file.into()));
+        let endpoints = Endpoints { urls: vec![url], user, ..Endpoints::default() };
+        let store = Store::with_patience(&endpoints, Duration::from_millis(300)).expect("a store");
+        store.log_in().expect("a token");
+        // The user was let in again meanwhile.
+        scratch.write("password", "secret 2\n");
+        let both = (store.revision("/k"), store.revision("/k"));
+        assert_eq!(given.load(Ordering::Relaxed), 2);
+        both
+    }
+
+    /// A store that was restored from a backup, with access control.
+    #[test]
+    fn a_token_that_the_store_no_longer_knows_is_replaced() {
+        let (first, second) = is_taken_up_again(Old::Silence);
+        assert!(matches!(first, Err(Fault::Away(_))), "{first:?}");
+        assert_eq!(second, Ok(7));
+        assert_eq!(is_taken_up_again(Old::Refusal), (Ok(7), Ok(7)));
+    }
+
+    #[test]
+    fn a_watch_that_is_refused_gets_another_token() {
+        let (url, given) = fake(Old::Refusal);
+        let scratch = warren_testkit::Scratch::new("store-watch-token");
+        let file = scratch.write("password", "secret 1\n");
+        let user = Some(("h1".to_owned(), file.into()));
+        let endpoints = Endpoints { urls: vec![url], user, ..Endpoints::default() };
+        let store = Store::with_patience(&endpoints, Duration::from_secs(5)).expect("a store");
+        let watch = || store.watch(&["/k".to_owned()], 1, &mut |_, _| true);
+        assert!(matches!(watch(), Err(Fault::Refused(_))));
+        scratch.write("password", "secret 2\n");
+        // The store ends it at once, and did not refuse it.
+        assert!(matches!(watch(), Err(Fault::Away(_))));
+        assert_eq!(given.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn what_the_store_says_is_understood() {

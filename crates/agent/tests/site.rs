@@ -55,6 +55,83 @@ fn a_release_reaches_all_and_a_bad_one_goes_back() {
     );
 }
 
+/// To start without them would stop what is assigned by labels.
+#[test]
+fn an_agent_does_not_start_without_its_labels() {
+    let Some(mut site) = Site::ready("hosts-labels", 1) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    site.hosts[0].agent.take().expect("an agent").kill();
+    let labels = site.scratch.path("h1.labels");
+    std::fs::remove_file(&labels).expect("it was there");
+    site.start_agent(0);
+    let agent = site.hosts[0].agent.as_mut().expect("an agent");
+    let status = agent.0.wait().expect("a child");
+    let said = format!("warren-agent: {} is not there, which Labels= names: ", labels.display());
+    assert!(!status.success() && site.log("h1").contains(&said), "{}", site.log("h1"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=one");
+}
+
+/// It was stopped half way, and nobody drove it at first.
+#[test]
+fn hosts_that_are_not_as_the_others_are_named() {
+    let Some(mut site) = Site::ready("hosts-mixed", 3) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let revision = site.push(&[("a.conf", "two")]);
+    let key = site.scratch.text_path("key");
+    let begun = site.run(&["release", &revision, "--key", &key, "--wave", "1", "--soak", "3600"]);
+    assert!(begun.contains("! no driver is there, so nothing goes on"), "{begun}");
+    let why = || String::from_utf8_lossy(&site.try_run(&["why"]).stdout).into_owned();
+    assert!(why().contains("! no driver is there"), "{}", why());
+    let driver = site.driver();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let wanted = format!("  driven by {machine}\n");
+    wait_until("it is driven", || site.run(&["status"]).contains(&wanted));
+    wait_until("one has it", || site.hosts[0].manager.running() == "a.service=two");
+    site.wait_listed("3 hosts: 3 ok");
+    site.run(&["stop"]);
+    site.wait_listed("3 hosts: 1 differs, 2 ok");
+    let bad = site.try_run(&["list", "--bad"]);
+    let text = String::from_utf8_lossy(&bad.stdout);
+    assert!(bad.status.code() == Some(1) && text.contains("h1") && !text.contains("h2"), "{text}");
+    assert!(why().starts_with("1 host is on another revision than the site: "), "{}", why());
+    site.run(&["back"]);
+    site.wait_listed("3 hosts: 3 ok");
+    drop(driver);
+    site.hosts[2].agent.take().expect("an agent").kill();
+    site.wait_listed("1 away");
+    let out = site.try_run(&["why"]);
+    let why = String::from_utf8_lossy(&out.stdout);
+    assert_eq!((&*why, out.status.code()), ("1 host is away\n  h3\n", Some(1)));
+}
+
+/// Such a unit never counts as failed.
+#[test]
+fn a_restart_loop_goes_back_and_is_shown() {
+    let Some(site) = Site::ready("hosts-loop", 2) else { return };
+    site.roll_out(&[("a.conf", "one")], &[]);
+    let revision = site.push(&[("a.conf", "loops")]);
+    site.release(&revision, &["--wave", "1", "--soak", "30"]);
+    let status = site.drive_to_the_end();
+    assert!(status.starts_with("release 2 went back: h1: a.service was restarted "), "{status}");
+    assert!(status.contains("exited with code 7 (WR-0040)"), "{status}");
+    assert_eq!(site.hosts[1].manager.running(), "a.service=one");
+    wait_until("it is back", || site.hosts[0].manager.running() == "a.service=one");
+    site.wait_listed("2 hosts: 2 ok");
+    // One with which the release was made all the same is told of for as long as it lasts.
+    site.release(&revision, &["--failed-units", "1"]);
+    site.drive_to_the_end();
+    site.wait_listed("2 hosts: 2 degraded");
+    let list = site.run(&["list"]);
+    assert!(list.contains("a.service was restarted "), "{list}");
+    let out = site.try_run(&["why", "a"]);
+    let why = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        why.starts_with("WR-0040 a (2 units restarted again and again)\n  on 2 hosts"),
+        "{why}"
+    );
+    assert!(why.contains("\n  h1: a.service was restarted "), "{why}");
+}
+
 #[test]
 fn one_place_shows_all_hosts() {
     if !has_etcd() {
@@ -532,6 +609,67 @@ fn a_store_that_was_restored_is_told_and_not_followed() {
     assert_eq!(site.hosts[0].manager.running(), "a.service=five");
     let status = site.roll_out(&[("a.conf", "six")], &[]);
     assert!(status.starts_with("release 6 is on all hosts"), "{status}");
+}
+
+/// etcd's tokens say how far the store was when it gave them: one that was restored waits for that, for ever perhaps.
+#[test]
+fn a_store_with_access_control_that_was_restored_is_taken_up_without_a_restart() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-restored-auth", 0, &[]);
+    site.scratch.write("operator.password", "operator\n");
+    let turn_on_access_control = |site: &Site| {
+        site.ask("/v3/auth/user/add", r#"{"name":"root","password":"operator"}"#);
+        site.ask("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
+        site.ask("/v3/auth/enable", "{}");
+        let file = site.scratch.text_path("operator.password");
+        site.write_operator(&format!("User=root\nPasswordFile={file}\n"));
+    };
+    turn_on_access_control(&site);
+    let password = site.scratch.text_path("h1.password");
+    site.run(&["admit", "h1", &password]);
+    site.add_host_with("h1", &format!("User=warren-h1\nPasswordFile={password}\n"));
+    site.wait_listed("1 host: 1 ok");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    site.stop_etcd();
+    let (data, backup) = (site.scratch.text_path("etcd"), site.scratch.text_path("backup"));
+    let copy = |from: &str, to: &str| {
+        let _ = std::fs::remove_dir_all(to);
+        let status = std::process::Command::new("cp").args(["-a", from, to]).status();
+        assert!(status.expect("cp(1)").success());
+    };
+    copy(&data, &backup);
+    site.start_etcd();
+    let _driver = site.driver();
+    for (release, text) in [(2, "two"), (3, "three")] {
+        let revision = site.push(&[("a.conf", text)]);
+        site.release(&revision, &[]);
+        let wanted = format!("release {release} is on all hosts");
+        wait_until(&wanted, || site.run(&["status"]).starts_with(&wanted));
+    }
+    site.stop_etcd();
+    copy(&backup, &data);
+    site.start_etcd();
+    site.wait_listed("the store assigns release 1, but this host has followed release 3");
+    // The agent and the driver are those of before.
+    let revision = site.push(&[("a.conf", "four")]);
+    site.release(&revision, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 4 is on all hosts"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=four");
+    // A store that lost all has lost its users, too.
+    site.stop_etcd();
+    std::fs::remove_dir_all(&data).expect("removed");
+    site.write_operator("");
+    site.start_etcd();
+    turn_on_access_control(&site);
+    std::fs::remove_file(&password).expect("removed");
+    site.run(&["admit", "h1", &password]);
+    site.wait_listed("the store assigns no release, but this host has followed release 4");
+    let revision = site.push(&[("a.conf", "five")]);
+    site.release(&revision, &[]);
+    wait_until("it is there", || site.run(&["status"]).starts_with("release 5 is on all hosts"));
+    assert_eq!(site.hosts[0].manager.running(), "a.service=five");
 }
 
 #[test]

@@ -16,6 +16,9 @@ pub const LABEL_BYTES_MAX: usize = 256;
 /// Root causes that a report has; further ones are counted.
 pub const CAUSES_MAX: usize = 32;
 
+/// Units that a report names as started again; further ones are counted.
+pub const RESTARTED_MAX: usize = 16;
+
 /// Bytes of a text in a report.
 const TEXT_BYTES_MAX: usize = 400;
 
@@ -119,6 +122,35 @@ pub struct Cause {
     pub since: u64,
 }
 
+/// A unit that fails and is started again by itself, since the release was applied.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Restarted {
+    /// Its name.
+    pub unit: String,
+    /// The application that it belongs to.
+    pub app: String,
+    /// How often it was started again; 0: it waits for the first time.
+    pub times: u32,
+    /// The code of the reason by which it ended last, `WR-0040`.
+    pub code: String,
+    /// How it ended last, for people: `exited with code 7`.
+    pub ended: String,
+    /// When it did, µs since 1970.
+    pub last: u64,
+}
+
+impl Restarted {
+    /// For people.
+    pub fn words(&self) -> String {
+        let Restarted { unit, times, code, ended, .. } = self;
+        match times {
+            0 => format!("{unit} ended and waits to be restarted: {ended} ({code})"),
+            1 => format!("{unit} was restarted once since, after it {ended} ({code})"),
+            n => format!("{unit} was restarted {n} times since, last: {ended} ({code})"),
+        }
+    }
+}
+
 /// What a host reports, bounded however many units it has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -142,15 +174,34 @@ pub struct Report {
     /// How many further causes there are.
     #[serde(default)]
     pub more_causes: u32,
+    /// Units that are started again and again since the release was applied, the most often first; at most
+    /// [`RESTARTED_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarted: Vec<Restarted>,
+    /// How many further such units there are.
+    #[serde(default)]
+    pub more_restarted: u32,
 }
 
 impl Report {
+    /// How many units are started again and again.
+    pub fn restarted_units(&self) -> u32 {
+        (self.restarted.len() as u32).saturating_add(self.more_restarted)
+    }
+
     /// Cuts what is too large for a store of many hosts.
     pub fn bounded(mut self) -> Report {
         if self.causes.len() > CAUSES_MAX {
             self.causes.sort_by(|a, b| b.units.cmp(&a.units).then(a.cmp(b)));
             let rest = self.causes.split_off(CAUSES_MAX);
             self.more_causes = self.more_causes.saturating_add(rest.len() as u32);
+        }
+        if self.restarted.len() > RESTARTED_MAX {
+            let rest = self.restarted.split_off(RESTARTED_MAX);
+            self.more_restarted = self.more_restarted.saturating_add(rest.len() as u32);
+        }
+        for Restarted { unit, app, code, ended, .. } in &mut self.restarted {
+            [unit, app, code, ended].into_iter().for_each(cut);
         }
         for cause in &mut self.causes {
             [&mut cause.code, &mut cause.app, &mut cause.example].into_iter().for_each(cut);
@@ -220,6 +271,14 @@ mod tests {
             example: "é".repeat(1000),
             since: 0,
         };
+        let restarted = |n: u32| Restarted {
+            unit: "é".repeat(1000),
+            app: "é".repeat(1000),
+            times: n,
+            code: "WR-0040".into(),
+            ended: "é".repeat(1000),
+            last: 0,
+        };
         let report = Report {
             release: 1,
             back: false,
@@ -230,10 +289,14 @@ mod tests {
             failed: 40_000,
             causes: (0..1000).map(cause).collect(),
             more_causes: 0,
+            restarted: (0..1000).map(restarted).collect(),
+            more_restarted: 0,
         };
         let bounded = report.bounded();
         assert_eq!((bounded.causes.len(), bounded.more_causes), (32, 968));
         assert_eq!(bounded.causes[0].units, 999);
-        assert!(serde_json::to_string(&bounded).expect("JSON").len() < 32 << 10);
+        assert_eq!((bounded.restarted.len(), bounded.more_restarted), (16, 984));
+        assert_eq!(bounded.restarted_units(), 1000);
+        assert!(serde_json::to_string(&bounded).expect("JSON").len() < 64 << 10);
     }
 }

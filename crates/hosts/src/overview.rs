@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::digest::Digest;
 use crate::follower::Assignment;
-use crate::host::{Host, Outcome};
+use crate::host::{Host, Outcome, Restarted};
 use crate::names::HostId;
 
 /// How a host stands to what it is assigned.
@@ -22,8 +23,10 @@ pub enum Standing {
     Failed,
     /// It has not reported what it is assigned to.
     Behind,
-    /// It has what it is to have, and units failed.
+    /// It has what it is to have, and units failed, or are started again and again.
     Degraded,
+    /// It has what it was assigned to, and that is another revision than the site's: a rollout was stopped.
+    Differs,
     /// It has what it is to have.
     Fine,
 }
@@ -38,6 +41,7 @@ impl Standing {
             Standing::Failed => "failed",
             Standing::Behind => "behind",
             Standing::Degraded => "degraded",
+            Standing::Differs => "differs",
             Standing::Fine => "ok",
         }
     }
@@ -61,13 +65,18 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
         Outcome::Applied => {
             let is_current =
                 assigned.is_none_or(|a| (a.release, a.back) == (report.release, report.back));
-            match (is_current, report.failed) {
+            match (is_current, report.failed.saturating_add(report.restarted_units())) {
                 (false, _) => Standing::Behind,
                 (true, 0) => Standing::Fine,
                 (true, _) => Standing::Degraded,
             }
         }
     }
+}
+
+/// Whether a host has another revision in force than the site, which has this one.
+pub fn differs(host: &Host, revision: Option<Digest>) -> bool {
+    host.report.as_ref().is_some_and(|report| report.applied != revision)
 }
 
 /// One root cause over all hosts.
@@ -81,6 +90,9 @@ pub struct Cause {
     pub hosts: BTreeSet<HostId>,
     /// How many units in all.
     pub units: u64,
+    /// Units that are started again and again, on the first host that says so: for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarted: Option<String>,
     /// Since when, µs since 1970.
     pub since: u64,
     /// Revisions that these hosts have in force.
@@ -89,18 +101,21 @@ pub struct Cause {
 
 /// Root causes, those on most hosts first; of one application if it is given.
 pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) -> Vec<Cause> {
-    let mut all: BTreeMap<(String, String), Cause> = BTreeMap::new();
+    // What failed and what is started again are told apart: one waits for somebody.
+    let mut all: BTreeMap<(bool, String, String), Cause> = BTreeMap::new();
     for host in hosts {
         let Some(report) = &host.report else { continue };
-        let mut note = |code: &str, name: &str, units: u32, since: u64| {
+        let mut note = |code: &str, name: &str, units: u32, since: u64, words: Option<String>| {
             if app.is_some_and(|app| app != name) {
                 return;
             }
-            let cause = all.entry((code.to_owned(), name.to_owned())).or_insert_with(|| Cause {
+            let key = (words.is_some(), code.to_owned(), name.to_owned());
+            let cause = all.entry(key).or_insert_with(|| Cause {
                 code: code.to_owned(),
                 app: name.to_owned(),
                 hosts: BTreeSet::new(),
                 units: 0,
+                restarted: words.map(|words| format!("{}: {words}", host.id)),
                 since: u64::MAX,
                 revisions: BTreeSet::new(),
             });
@@ -110,10 +125,14 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
             cause.revisions.extend(report.applied.map(|revision| revision.short()));
         };
         for cause in &report.causes {
-            note(&cause.code, &cause.app, cause.units, cause.since);
+            note(&cause.code, &cause.app, cause.units, cause.since, None);
+        }
+        for restarted in &report.restarted {
+            let Restarted { code, app, last, .. } = restarted;
+            note(code, app, 1, *last, Some(restarted.words()));
         }
         if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
-            note("", why, 0, u64::MAX);
+            note("", why, 0, u64::MAX, None);
         }
     }
     let mut all: Vec<Cause> = all.into_values().collect();
@@ -124,7 +143,6 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
     use crate::host::{self, Facts, Registration, Report};
 
     fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
@@ -144,11 +162,24 @@ mod tests {
             failed,
             causes: if failed > 0 { vec![cause("WR-0051", "shop")] } else { Vec::new() },
             more_causes: 0,
+            restarted: Vec::new(),
+            more_restarted: 0,
             highest: 0,
         };
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let id = format!("h{n}").parse().expect("a name");
         Host { id, registration: Some(registration), report: Some(report), double: None }
+    }
+
+    fn restarted() -> Restarted {
+        Restarted {
+            unit: "shop-web.service".into(),
+            app: "shop".into(),
+            times: 7,
+            code: "WR-0051".into(),
+            ended: "exited with code 7".into(),
+            last: 9,
+        }
     }
 
     #[test]
@@ -157,10 +188,14 @@ mod tests {
         let fine = host(0, Outcome::Applied, 0);
         assert_eq!(standing(&fine, at(3)), Standing::Fine);
         assert_eq!(standing(&fine, at(4)), Standing::Behind);
+        assert!(!differs(&fine, Some(Digest::of(b"r"))) && differs(&fine, None));
         assert_eq!(standing(&fine, Some(Assignment { release: 3, back: true })), Standing::Behind);
         assert_eq!(standing(&host(0, Outcome::Applied, 2), at(3)), Standing::Degraded);
         assert_eq!(standing(&host(0, Outcome::Failed("x".into()), 0), at(3)), Standing::Failed);
         assert_eq!(standing(&host(0, Outcome::Refused("x".into()), 0), at(3)), Standing::Refuses);
+        let mut loops = fine.clone();
+        loops.report.as_mut().expect("a report").restarted = vec![restarted()];
+        assert_eq!(standing(&loops, at(3)), Standing::Degraded);
         let away = Host { registration: None, ..fine.clone() };
         assert_eq!(standing(&away, at(3)), Standing::Away);
         let new = Host { report: None, ..fine };
@@ -180,5 +215,12 @@ mod tests {
         assert_eq!(&*all[1].app, "an old store");
         assert_eq!(causes(&hosts, Some("shop")).len(), 1);
         assert!(causes(&hosts, Some("blog")).is_empty());
+        // What is started again is another thing than what failed and stays so.
+        hosts[3].report.as_mut().expect("a report").restarted = vec![restarted(), restarted()];
+        let shop = causes(&hosts, Some("shop"));
+        assert_eq!((shop.len(), shop[1].units, shop[1].hosts.len(), shop[1].since), (2, 2, 1, 9));
+        let words =
+            "h3: shop-web.service was restarted 7 times since, last: exited with code 7 (WR-0051)";
+        assert_eq!(shop[1].restarted.as_deref(), Some(words));
     }
 }

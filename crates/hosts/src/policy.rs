@@ -29,7 +29,8 @@ pub struct Policy {
     pub patience: u64,
     /// Sick hosts with which the rollout goes on.
     pub failures_max: u32,
-    /// Failed units of a host, above those that it had before, with which it is healthy.
+    /// Units of a host with which it is healthy: those that failed, above those that had before, and those that were
+    /// started again by themselves since.
     pub failed_units_max: u32,
     /// With one sick host too many, hosts go back to the revision before; else they stay as they are.
     pub goes_back: bool,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::follower::Assignment;
-use crate::host::{Host, Outcome};
+use crate::host::{Host, Outcome, Report};
 use crate::names::HostId;
 use crate::policy::Policy;
 
@@ -139,6 +139,25 @@ pub struct Rollout {
     pub at: u64,
 }
 
+/// Hosts of a wave that are not healthy, by what is known of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// They were away when the rollout began, and nobody waited for them.
+    pub absent: usize,
+    /// They went away, and were waited for.
+    pub away: usize,
+    /// They are there, and have not said that they are done.
+    pub late: usize,
+    /// They are worse than before, or do not take the rules.
+    pub sick: usize,
+}
+
+/// What is said of a host that is late begins so.
+const IS_AWAY: &str = "it is away";
+const HAS_NOT_REPORTED: &str = "it has not reported";
+const IS_AT_WORK: &str = "it is still at work";
+const IS_HELD_UP: &str = "it is held up";
+
 /// How an assigned host does.
 enum Health {
     Waiting,
@@ -189,6 +208,7 @@ impl Rollout {
             (Phase::Forward, _) => "is being rolled out",
             (Phase::Paused, _) => "is paused",
             (Phase::Back, _) => "goes back",
+            (Phase::Done, _) if !self.sick.is_empty() => "is on the hosts that are healthy",
             (Phase::Done, _) if self.absent.is_empty() => "is on all hosts",
             (Phase::Done, _) => "is on all hosts that were there",
             (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
@@ -200,6 +220,22 @@ impl Rollout {
     /// Whether it was stopped so that some hosts have the release and others have not.
     pub fn is_half_way(&self) -> bool {
         self.phase == Phase::Stopped && (!self.is_back || self.wave < self.waves.len())
+    }
+
+    /// Hosts of a wave that are not healthy, as far as that is known.
+    pub fn tally(&self, wave: &[HostId]) -> Tally {
+        let mut tally = Tally::default();
+        for id in wave {
+            let of = match self.sick.get(id) {
+                Some(why) if why.starts_with(IS_AWAY) => &mut tally.away,
+                Some(why) if is_late(why) => &mut tally.late,
+                Some(_) => &mut tally.sick,
+                None if self.absent.contains(id) => &mut tally.absent,
+                None => continue,
+            };
+            *of += 1;
+        }
+        tally
     }
 
     /// Whether it is over, so that another one may begin.
@@ -444,13 +480,17 @@ impl Rollout {
         };
         // One that is away goes back when it returns.
         let away = |id: &&HostId| !is_there(hosts, id) && !is_healthy(id);
+        let assignment = Assignment { release: self.release, back: true };
         let is_settled = |id: &HostId| {
-            let is_given_up = self.sick.contains_key(id) || away(&id);
+            // One that is there and has not come to it is waited for: to say that all went back would not be true.
+            let is_given_up = away(&id)
+                || self.sick.contains_key(id)
+                    && hosts.get(id).is_some_and(|h| ended(h, assignment));
             self.progress.contains_key(id) && (is_healthy(id) || is_given_up)
         };
         if out.is_empty() && wave.iter().all(is_settled) {
             let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
-            self.sick.extend(away.into_iter().map(|id| (id, "it is away".to_owned())));
+            self.sick.extend(away.into_iter().map(|id| (id, IS_AWAY.to_owned())));
             (self.phase, self.wave) = (Phase::Stopped, self.waves.len());
         }
         out
@@ -538,6 +578,19 @@ impl Rollout {
     }
 }
 
+/// Whether this is the reason of a host that is there, and has not said that it is done.
+fn is_late(why: &str) -> bool {
+    [HAS_NOT_REPORTED, IS_AT_WORK, IS_HELD_UP].iter().any(|late| why.starts_with(late))
+}
+
+/// Whether a host has said what came of it in the end.
+fn ended(host: &Host, assignment: Assignment) -> bool {
+    host.report.as_ref().is_some_and(|report| {
+        (report.release, report.back) == (assignment.release, assignment.back)
+            && !matches!(report.outcome, Outcome::Working | Outcome::Held(_))
+    })
+}
+
 fn is_there(hosts: &BTreeMap<HostId, Host>, id: &HostId) -> bool {
     hosts.get(id).is_some_and(Host::is_there)
 }
@@ -555,34 +608,56 @@ fn health(
         true => Health::Sick(format!("{what} after {} s", policy.patience)),
         false => Health::Waiting,
     };
-    let Some(host) = host.filter(|host| host.is_there()) else { return late("it is away") };
-    let report = host.report.as_ref();
-    let report = report.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
-    let Some(report) = report else { return late("it has not reported") };
+    let Some(host) = host.filter(|host| host.is_there()) else { return late(IS_AWAY) };
+    let last = host.report.as_ref();
+    let report = last.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
+    let Some(report) = report else {
+        // What it waits for is known if it has not ended what it was assigned to before.
+        return late(&match last.filter(|last| last.outcome == Outcome::Working) {
+            Some(last) => format!(
+                "{HAS_NOT_REPORTED}: it is at work on the way {} of release {}, and waits for its units",
+                if last.back { "back" } else { "forward" },
+                last.release
+            ),
+            None => HAS_NOT_REPORTED.to_owned(),
+        });
+    };
     match &report.outcome {
-        Outcome::Working => late("it is still at work"),
-        Outcome::Held(why) => {
-            let why: String = why.chars().take(REASON_BYTES_MAX).collect();
-            late(&format!("it is held up: {why}"))
-        }
-        Outcome::Failed(why) | Outcome::Refused(why) => {
-            Health::Sick(why.chars().take(REASON_BYTES_MAX).collect())
-        }
+        Outcome::Working => late(IS_AT_WORK),
+        Outcome::Held(why) => late(&format!("{IS_HELD_UP}: {}", brief(why))),
+        Outcome::Failed(why) | Outcome::Refused(why) => Health::Sick(brief(why)),
         Outcome::Applied => {
-            let most = progress.failed_before.saturating_add(policy.failed_units_max);
-            let more = report.failed.saturating_sub(progress.failed_before);
-            match report.failed > most {
-                false => Health::Healthy,
-                true => {
-                    let cause = report.causes.first();
-                    let cause =
-                        cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
-                    let units = if more == 1 { "unit" } else { "units" };
-                    Health::Sick(format!("{more} more {units} failed than before{cause}"))
-                }
-            }
+            worse(report, progress, policy).map_or(Health::Healthy, |why| Health::Sick(brief(&why)))
         }
     }
+}
+
+/// What is worse than before, if it is more than the policy bears: units that failed, units that are started again and
+/// again since the release was applied. The latter count whatever was before: they are seen only while they do so.
+fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String> {
+    let failed = report.failed.saturating_sub(progress.failed_before);
+    let restarted = report.restarted_units();
+    if failed.saturating_add(restarted) <= policy.failed_units_max {
+        return None;
+    }
+    let others = match restarted.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (and 1 more unit)".to_owned(),
+        n => format!(" (and {n} more units)"),
+    };
+    let restarts = report.restarted.first().map(|first| first.words() + &others);
+    let failures = (failed > 0).then(|| {
+        let cause = report.causes.first();
+        let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+        let units = if failed == 1 { "unit" } else { "units" };
+        format!("{failed} more {units} failed than before{cause}")
+    });
+    Some([failures, restarts].into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// No more of a text than is kept.
+fn brief(why: &str) -> String {
+    why.chars().take(REASON_BYTES_MAX).collect()
 }
 
 #[cfg(test)]

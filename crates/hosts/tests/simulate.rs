@@ -11,7 +11,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
-use warren_hosts::host::{Facts, Host, Outcome, Registration, Report};
+use warren_hosts::host::{Facts, Host, Outcome, Registration, Report, Restarted};
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, moves};
 use warren_hosts::policy::Policy;
@@ -74,6 +74,8 @@ struct Node {
     /// The revision of the store that it sees.
     seen: u64,
     runs: BTreeSet<(String, u32)>,
+    /// A unit of the rules in force fails and is started again and again.
+    loops: bool,
     /// Those of them that were not held when it last looked: the store had forgotten them.
     adopted: BTreeSet<(String, u32)>,
     /// After its lease was lost it takes no new copies until then.
@@ -102,6 +104,8 @@ struct World {
     /// What operators have released, by number and revision: after a restore a number may come twice.
     released: BTreeSet<(u64, Digest, Option<Digest>)>,
     bad: BTreeSet<Digest>,
+    /// Revisions of which a unit fails after a while and is started again and again.
+    loops: BTreeSet<Digest>,
     made: u64,
     apps: Vec<Replicated>,
     /// The hosts of the registrations that were looked at last.
@@ -113,6 +117,8 @@ struct World {
     restored: usize,
     finished: usize,
     went_back: usize,
+    /// How often a rollout met a host with a restart loop.
+    looped: usize,
 }
 
 fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
@@ -149,6 +155,7 @@ impl World {
             memory: Memory::default(),
             seen: 0,
             runs: BTreeSet::new(),
+            loops: false,
             adopted: BTreeSet::new(),
             takes_new_from: 0,
         };
@@ -171,6 +178,7 @@ impl World {
             begun: BTreeMap::new(),
             released: BTreeSet::new(),
             bad: BTreeSet::new(),
+            loops: BTreeSet::new(),
             made: 0,
             apps: vec![
                 app("shop", (hosts * 9 / HOSTS) as u32, Some("rack")),
@@ -183,6 +191,7 @@ impl World {
             restored: 0,
             finished: 0,
             went_back: 0,
+            looped: 0,
         }
     }
 
@@ -259,6 +268,10 @@ impl World {
 
     fn follow(&mut self, n: usize, view: &State) {
         let node = &mut self.nodes[n];
+        // What was healthy at first ends after a while, and never counts as failed.
+        let applied = node.memory.applied.map(|applied| applied.revision);
+        let is_looping = applied.is_some_and(|revision| self.loops.contains(&revision));
+        node.loops |= is_looping && self.dice.roll(4) == 0;
         let assigned = effective(view.assigned.get(&node.id).copied(), view.current);
         let release = assigned.and_then(|assigned| {
             let bytes = view.releases.get(&assigned.release)?;
@@ -280,6 +293,7 @@ impl World {
                     Some(Outcome::Failed("the rules have faults".to_owned()))
                 } else {
                     node.memory.applied(what);
+                    node.loops = false;
                     Some(Outcome::Applied)
                 }
             }
@@ -301,6 +315,14 @@ impl World {
             }
         }
         let (Some(outcome), Some(assigned)) = (outcome, assigned) else { return };
+        let restarted = Restarted {
+            unit: "shop.service".into(),
+            app: "shop".into(),
+            times: 3,
+            code: "WR-0040".into(),
+            ended: "exited with code 7".into(),
+            last: 0,
+        };
         let report = Report {
             release: assigned.release,
             back: assigned.back,
@@ -310,6 +332,8 @@ impl World {
             failed: 0,
             causes: Vec::new(),
             more_causes: 0,
+            restarted: if self.nodes[n].loops { vec![restarted] } else { Vec::new() },
+            more_restarted: 0,
             highest: 0,
         };
         if self.state().reports.get(&id) != Some(&report) {
@@ -442,6 +466,7 @@ impl World {
         hosts: &BTreeMap<HostId, Host>,
     ) {
         self.check_times(before, after);
+        self.check_restarts(before, after, hosts);
         self.check_apps(after, orders, hosts);
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
         for (id, assignment) in orders {
@@ -470,6 +495,27 @@ impl World {
             self.wrong
                 .push(format!("limit: {unavailable} of {limit} are unavailable: {}", brief(after)));
         }
+    }
+
+    /// - `restarts`: no wave passes with a host that has said that a unit of the release is started again and again.
+    fn check_restarts(
+        &mut self,
+        before: &Rollout,
+        after: &Rollout,
+        hosts: &BTreeMap<HostId, Host>,
+    ) {
+        let passed = before.phase == Phase::Forward && after.wave > before.wave && !after.is_back;
+        for id in before.waves.get(before.wave).into_iter().flatten().filter(|_| passed) {
+            let Some(host) = hosts.get(id).filter(|host| host.is_there()) else { continue };
+            let is_bad = host.report.as_ref().is_some_and(|report| {
+                report.release == after.release && report.restarted_units() > 0
+            });
+            if is_bad && !after.sick.contains_key(id) {
+                self.wrong.push(format!("restarts: {id} is healthy: {}", brief(after)));
+            }
+            self.looped += usize::from(is_bad);
+        }
+        self.looped += usize::from(after.reason.contains("was restarted") && after != before);
     }
 
     /// - `applications`: when a host with units of a bounded application is assigned, no more of them are unavailable than
@@ -550,8 +596,10 @@ impl World {
         let number = followed.max(known) + 1;
         self.made += 1;
         let revision = Digest::of(&self.made.to_le_bytes());
-        if self.dice.roll(3) == 0 {
-            self.bad.insert(revision);
+        match self.dice.roll(6) {
+            0 | 1 => _ = self.bad.insert(revision),
+            2 => _ = self.loops.insert(revision),
+            _ => {}
         }
         let previous = state.current.and_then(|current| {
             let bytes = state.releases.get(&current.release)?;
@@ -730,9 +778,11 @@ impl World {
             self.wrong.push(format!("rest: the rollout does not end: {}", brief(rollout)));
         }
         self.bad.clear();
+        self.loops.clear();
         self.release();
         let made = self.made;
         self.bad.clear();
+        self.loops.clear();
         self.come_to_rest();
         let state = self.state();
         let last = Digest::of(&made.to_le_bytes());
@@ -757,7 +807,7 @@ impl World {
 fn hosts_and_drivers_keep_their_promises() {
     let events = variable("WARREN_EVENTS", 20_000);
     let hosts = variable("WARREN_HOSTS", HOSTS as u64) as usize;
-    let (first, mut totals) = (seed(), [0; 3]);
+    let (first, mut totals) = (seed(), [0; 4]);
     for run in 0..4 {
         let mut world = World::new(first + run, hosts);
         for _ in 0..events / 4 {
@@ -766,16 +816,18 @@ fn hosts_and_drivers_keep_their_promises() {
         }
         world.settle();
         assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
-        for (total, n) in totals.iter_mut().zip([world.finished, world.went_back, world.restored]) {
+        for (total, n) in
+            totals.iter_mut().zip([world.finished, world.went_back, world.restored, world.looped])
+        {
             *total += n;
         }
     }
     println!(
-        "{} rollouts finished, {} went back, {} restores of the store",
-        totals[0], totals[1], totals[2]
+        "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop",
+        totals[0], totals[1], totals[2], totals[3]
     );
     assert!(
-        totals[0] > 0 && (totals[1] > 0 || events / (hosts as u64) < 1_000),
+        totals[0] > 0 && (totals[1] > 0 && totals[3] > 0 || events / (hosts as u64) < 1_000),
         "dice that try nothing: {totals:?}"
     );
 }

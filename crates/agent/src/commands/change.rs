@@ -247,6 +247,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         revision.short(),
         sizes.join(", ")
     ));
+    print(&super::show::driver_line(&rollout, site.driver()?.as_deref()));
     Ok(0)
 }
 

@@ -30,7 +30,7 @@ const GATE_REST: Duration = Duration::from_secs(5);
 /// This driver and its lease.
 struct Driver<'s> {
     site: &'s Site,
-    /// Another one at each start, under which it has the key.
+    /// Another one at each start, under which it has the key, and the machine after an `@`.
     name: String,
     began: Instant,
     lease: i64,
@@ -85,7 +85,8 @@ impl GateCommand {
 
 pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i32> {
     let random = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    let name = Digest::of(&random).short();
+    let machine = rustix::system::uname();
+    let name = format!("{}@{}", Digest::of(&random).short(), machine.nodename().to_string_lossy());
     let mut driver = Driver {
         site,
         name,
@@ -99,13 +100,13 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
     let (epoll, mut ready) = (Epoll::new()?, Events::with_capacity(1));
     epoll.add(&signals, 0, Interest::READ)?;
     while signals.read()?.is_none() {
-        match driver.turn() {
-            Ok(Turn::Assigned) => {
-                is_away = false;
-                continue;
-            }
+        let turn = driver.turn();
+        if turn.is_ok() && std::mem::take(&mut is_away) {
+            tell!("the store answers again");
+        }
+        match turn {
+            Ok(Turn::Assigned) => continue,
             Ok(turn) => {
-                is_away = false;
                 if turn == Turn::Over && until_over {
                     site.store.revoke(driver.lease)?;
                     let phase = site.rollout()?.map(|(_, rollout)| rollout.phase);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use warren_hosts::follower::Assignment;
 use warren_hosts::host::{Host, Outcome};
 use warren_hosts::names::HostId;
-use warren_hosts::overview::{Cause, Standing, causes, standing};
-use warren_hosts::rollout::Rollout;
+use warren_hosts::overview::{Cause, Standing, causes, differs, standing};
+use warren_hosts::rollout::{Rollout, Tally};
 use warren_sys::tell;
 
 use super::plans::copies_that_run_nowhere;
@@ -76,20 +77,79 @@ fn note(host: &Host) -> String {
         return format!("another machine has the same name; it calls itself {}", clean(name));
     }
     let Some(report) = &host.report else { return String::new() };
-    match (&report.outcome, report.causes.first()) {
-        (Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why), _) => clean(why),
-        (_, Some(cause)) => format!("{} {}", clean(&cause.code), clean(&cause.app)),
-        _ => String::new(),
+    if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
+        return clean(why);
+    }
+    let failed = report.causes.first();
+    let failed = failed.map(|cause| format!("{} {}", clean(&cause.code), clean(&cause.app)));
+    let restarted = report.restarted.first().map(|first| clean(&first.words()));
+    failed.into_iter().chain(restarted).collect::<Vec<_>>().join("; ")
+}
+
+/// How each host stands. Where no rollout is under way, one with another revision than the site is not as it should be.
+fn standings(
+    site: &Site,
+    hosts: &BTreeMap<HostId, Host>,
+    assigned: &BTreeMap<HostId, Assignment>,
+) -> Result<BTreeMap<HostId, Standing>> {
+    let is_under_way = site.rollout()?.is_some_and(|(_, rollout)| !rollout.is_over());
+    let current = site.current()?;
+    let releases = site.releases()?;
+    let revision = current.and_then(|current| releases.get(&current.release)?.meant(current.back));
+    // A release that is not in the store any more says nothing.
+    let is_known = !is_under_way && (current.is_none() || revision.is_some());
+    let of = |(id, host): (&HostId, &Host)| {
+        let stands = match standing(host, assigned.get(id).copied()) {
+            Standing::Fine if is_known && differs(host, revision) => Standing::Differs,
+            stands => stands,
+        };
+        (id.clone(), stands)
+    };
+    Ok(hosts.iter().map(of).collect())
+}
+
+/// Hosts of which no root cause tells: `2 hosts are away: h1, h2`.
+fn standing_lines(standings: &BTreeMap<HostId, Standing>) -> String {
+    let kinds = [
+        (Standing::Away, "away"),
+        (Standing::Doubled, "doubled: two machines have one name"),
+        (Standing::Behind, "behind"),
+        (
+            Standing::Differs,
+            "on another revision than the site: warren-hosts resume, back or release",
+        ),
+    ];
+    let mut out = String::new();
+    for (kind, words) in kinds {
+        let of = standings.iter().filter(|(_, stands)| **stands == kind).map(|(id, _)| id);
+        let (count, names) = named(of);
+        match count {
+            0 => {}
+            1 => out += &format!("1 host is {words}\n  {names}\n"),
+            n => out += &format!("{n} hosts are {words}\n  {names}\n"),
+        }
+    }
+    out
+}
+
+/// How many hosts, and the first of them: `h1, h2, h3 and 4 more`.
+fn named<'h>(hosts: impl Iterator<Item = &'h HostId>) -> (usize, String) {
+    let all: Vec<&str> = hosts.map(HostId::as_str).collect();
+    let first = all[..all.len().min(NAMED_MAX)].join(", ");
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => (all.len(), first),
+        n => (all.len(), format!("{first} and {n} more")),
     }
 }
 
 pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> Result<i32> {
     let hosts = site.hosts()?;
     let assigned = site.assigned(&hosts)?;
+    let standings = standings(site, &hosts, &assigned)?;
     let mut rows = Vec::new();
     let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
     for (id, host) in hosts.iter().filter(|(_, host)| has_labels(host, labels)) {
-        let stands = standing(host, assigned.get(id).copied());
+        let stands = standings[id];
         *counts.entry(stands).or_default() += 1;
         if bad && stands == Standing::Fine {
             continue;
@@ -153,25 +213,34 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
             ),
         });
     }
+    let mut others = String::new();
+    if app.is_none() {
+        let assigned = site.assigned(&hosts)?;
+        others = standing_lines(&standings(site, &hosts, &assigned)?);
+        if let Some((_, rollout)) = site.rollout()?
+            && site.driver()?.is_none()
+        {
+            others += &driver_line(&rollout, None);
+        }
+    }
+    if !is_json {
+        print(&others);
+    }
     match is_json {
         true => {
             for cause in &all {
                 print(&format!("{}\n", serde_json::to_string(cause)?));
             }
         }
-        false if all.is_empty() && !copies.is_empty() => {}
+        false if all.is_empty() && (!copies.is_empty() || !others.is_empty()) => {}
         false if all.is_empty() => print("Nothing is wrong on any host that has reported.\n"),
         false => print(&all.iter().map(cause_text).collect::<String>()),
     }
-    Ok(i32::from(!all.is_empty() || !copies.is_empty()))
+    Ok(i32::from(!all.is_empty() || !copies.is_empty() || !others.is_empty()))
 }
 
 fn cause_text(cause: &Cause) -> String {
-    let named: Vec<String> = cause.hosts.iter().take(NAMED_MAX).map(HostId::to_string).collect();
-    let more = match cause.hosts.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
+    let (_, names) = named(cause.hosts.iter());
     let revisions: Vec<&str> = cause.revisions.iter().map(String::as_str).collect();
     let with = match revisions.is_empty() {
         true => "before any revision".to_owned(),
@@ -181,16 +250,21 @@ fn cause_text(cause: &Cause) -> String {
         true => (clean(&cause.app), String::new()),
         false => {
             let units = count_of(cause.units as usize, "unit");
+            let (how, when) = match cause.restarted {
+                Some(_) => (" restarted again and again", "last"),
+                None => ("", "since"),
+            };
             (
-                format!("{} {} ({units})", clean(&cause.code), clean(&cause.app)),
-                format!(", since {}", time(cause.since)),
+                format!("{} {} ({units}{how})", clean(&cause.code), clean(&cause.app)),
+                format!(", {when} {}", time(cause.since)),
             )
         }
     };
+    let restarted = cause.restarted.as_ref();
+    let restarted = restarted.map_or_else(String::new, |words| format!("  {}\n", clean(words)));
     format!(
-        "{what}\n  on {}: {}{more}{since}\n  {with}\n",
+        "{what}\n  on {}: {names}{since}\n{restarted}  {with}\n",
         count_of(cause.hosts.len(), "host"),
-        named.join(", ")
     )
 }
 
@@ -200,12 +274,15 @@ pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
         let hosts = site.hosts()?;
         let assigned = site.assigned(&hosts)?;
         let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
-        for (id, host) in &hosts {
-            *counts.entry(standing(host, assigned.get(id).copied())).or_default() += 1;
+        for stands in standings(site, &hosts, &assigned)?.into_values() {
+            *counts.entry(stands).or_default() += 1;
         }
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
-        out += &site.rollout()?.map_or_else(String::new, |(_, rollout)| summary(&rollout));
+        let driver = site.driver()?;
+        let rollout = site.rollout()?;
+        out +=
+            &rollout.map_or_else(String::new, |(_, rollout)| summary(&rollout, driver.as_deref()));
         let all = causes(hosts.values(), None);
         out += &all.iter().take(CAUSES_SHOWN).map(cause_text).collect::<String>();
         if all.len() > CAUSES_SHOWN {
@@ -264,31 +341,59 @@ pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
         print(&format!("{}\n", serde_json::to_string(&rollout)?));
         return Ok(0);
     }
-    print(&summary(&rollout));
+    print(&summary(&rollout, site.driver()?.as_deref()));
     Ok(0)
 }
 
-fn summary(rollout: &Rollout) -> String {
+/// `, 1 away, 2 sick`: hosts of a wave that are not healthy.
+fn bad_hosts(tally: Tally) -> String {
+    let Tally { absent, away, late, sick } = tally;
+    let words =
+        [(absent, "away when it began"), (away, "away"), (late, "not done"), (sick, "sick")];
+    let words = words.iter().filter(|(n, _)| *n > 0);
+    words.map(|(n, word)| format!(", {n} {word}")).collect()
+}
+
+/// Which machine drives a rollout that is under way, or that none does: then nothing goes on.
+pub(super) fn driver_line(rollout: &Rollout, driver: Option<&str>) -> String {
+    match driver {
+        _ if rollout.is_over() => String::new(),
+        Some(machine) => format!("  driven by {}\n", clean(machine)),
+        None => "! no driver is there, so nothing goes on: systemctl start warren-hosts.service, or warren-hosts drive\n"
+            .to_owned(),
+    }
+}
+
+fn summary(rollout: &Rollout, driver: Option<&str>) -> String {
     let reason = match rollout.reason.is_empty() {
         true => String::new(),
         false => format!(": {}", clean(&rollout.reason)),
     };
     let mut out = format!("release {} {}{reason}\n", rollout.release, rollout.words());
-    let settled = rollout.progress.values().filter(|p| p.healthy_since.is_some()).count();
+    out += &driver_line(rollout, driver);
     for (at, wave) in rollout.waves.iter().enumerate() {
         let (number, hosts) = (at + 1, count_of(wave.len(), "host"));
-        let absent = match wave.iter().filter(|id| rollout.absent.contains(*id)).count() {
-            0 => String::new(),
-            n => format!(" ({n} away when it began)"),
+        let tally = rollout.tally(wave);
+        let bad = bad_hosts(tally);
+        let is_settled = |id: &&HostId| {
+            rollout.progress.get(*id).is_some_and(|progress| progress.healthy_since.is_some())
         };
+        let settled = wave.iter().filter(is_settled).count();
         out += &match at.cmp(&rollout.wave) {
-            _ if rollout.is_back => format!("  {settled} of {hosts} went back{absent}\n"),
-            std::cmp::Ordering::Less => format!("  wave {number}: {hosts}, healthy{absent}\n"),
+            _ if rollout.is_back => format!("  {settled} of {hosts} went back{bad}\n"),
+            std::cmp::Ordering::Less if bad.is_empty() => {
+                format!("  wave {number}: {hosts}, healthy\n")
+            }
+            std::cmp::Ordering::Less => {
+                let Tally { absent, away, late, sick } = tally;
+                let healthy = wave.len().saturating_sub(absent + away + late + sick);
+                format!("  wave {number}: {healthy} of {hosts} healthy{bad}\n")
+            }
             std::cmp::Ordering::Equal => {
                 let mark = if rollout.is_over() { " " } else { ">" };
-                format!("{mark} wave {number}: {settled} of {hosts} healthy{absent}\n")
+                format!("{mark} wave {number}: {settled} of {hosts} healthy{bad}\n")
             }
-            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{absent}\n"),
+            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{bad}\n"),
         };
     }
     for (id, why) in &rollout.sick {
@@ -314,7 +419,57 @@ pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use warren_hosts::policy::Policy;
+    use warren_hosts::rollout::Phase;
+
     use super::*;
+
+    fn id(name: &str) -> HostId {
+        name.parse().expect("a name")
+    }
+
+    #[test]
+    fn who_drives_is_said_while_there_is_something_to_drive() {
+        let waves = vec![vec![id("a")]];
+        let mut rollout = Rollout::new(7, true, Policy::default(), waves, &BTreeMap::new());
+        assert_eq!(driver_line(&rollout, Some("op-1")), "  driven by op-1\n");
+        assert!(driver_line(&rollout, None).starts_with("! no driver is there, so nothing goes"));
+        rollout.stop(String::new());
+        assert_eq!(driver_line(&rollout, None), "");
+    }
+
+    #[test]
+    fn hosts_without_a_root_cause_are_named() {
+        let mut standings: BTreeMap<HostId, Standing> =
+            ["a", "b", "c", "d"].map(|host| (id(host), Standing::Away)).into();
+        standings.extend([(id("e"), Standing::Differs), (id("f"), Standing::Fine)]);
+        standings.extend([(id("g"), Standing::Degraded), (id("h"), Standing::Behind)]);
+        assert_eq!(
+            standing_lines(&standings),
+            "4 hosts are away\n  a, b, c and 1 more\n1 host is behind\n  h\n\
+             1 host is on another revision than the site: warren-hosts resume, back or release\n  e\n"
+        );
+    }
+
+    /// Whoever is away or sick has nothing of it.
+    #[test]
+    fn hosts_that_are_not_healthy_are_counted_apart() {
+        let waves = vec![vec![id("a")], vec![id("b"), id("c"), id("d"), id("e")]];
+        let hosts = BTreeMap::new();
+        let mut rollout = Rollout::new(7, true, Policy::default(), waves, &hosts);
+        rollout.absent = BTreeSet::from([id("e")]);
+        let sick = [("c", "it is away after 300 s"), ("d", "no")];
+        rollout.sick = sick.map(|(host, why)| (id(host), why.to_owned())).into();
+        (rollout.phase, rollout.wave) = (Phase::Done, 2);
+        assert_eq!(
+            summary(&rollout, None),
+            "release 7 is on the hosts that are healthy\n  wave 1: 1 host, healthy\n  \
+             wave 2: 1 of 4 hosts healthy, 1 away when it began, 1 away, 1 sick\n\
+             ! c: it is away after 300 s\n! d: no\n"
+        );
+    }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {

@@ -1,7 +1,7 @@
 //! A manager that makes a unit of each file of rules, and writes down what it is told to do.
 //!
 //! A file whose text has `fault` in it is refused as rules are; a unit whose text has `bad` in it fails when it is
-//! started.
+//! started; one whose text has `loops` in it ends and is started again each time that the manager is asked.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use warren_wire::call::Received;
 use warren_wire::control::{
-    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, ReasonAnswer,
-    ReloadAnswer, Request, StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit,
-    write_answer, write_error,
+    ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, OverviewAnswer,
+    OverviewRow, ReasonAnswer, ReloadAnswer, Request, RestartAnswer, RestartBefore, StatusAnswer,
+    TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit, write_answer, write_error,
 };
 use warren_wire::frame;
 
@@ -27,6 +27,8 @@ pub struct Unit {
     running: Option<String>,
     has_failed: bool,
     starts: u64,
+    /// How often it was started again by itself.
+    restarts: u32,
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +113,7 @@ impl Recorder {
         while let Ok(message) = frame::read(&mut reader, REQUEST_BYTES_MAX) {
             let received = Received::read(&message).expect("JSON");
             let is_asked_to_act =
-                !["Totals", "Why"].iter().any(|name| received.method.ends_with(name));
+                !["Totals", "Why", "Overview"].iter().any(|name| received.method.ends_with(name));
             if is_asked_to_act && self.state().unanswered > 0 {
                 self.state().unanswered -= 1;
                 return;
@@ -168,13 +170,7 @@ impl Recorder {
             Request::Status(request) => {
                 let unit = self.state().units.get(&request.unit.expect("a unit")).cloned();
                 match unit {
-                    Some(unit) => write_answer(
-                        &StatusAnswer {
-                            active_since: Some(unit.starts),
-                            ..StatusAnswer::default()
-                        },
-                        false,
-                    ),
+                    Some(unit) => write_answer(&status(&unit), false),
                     None => write_error(&ErrorName::NoSuchUnit, "there is no such unit"),
                 }
             }
@@ -188,9 +184,28 @@ impl Recorder {
                     state.units.values().filter(|unit| !unit.text.is_empty()).count() as u64;
                 write_answer(&TotalsAnswer { loaded, failed, ..TotalsAnswer::default() }, false)
             }
+            Request::Overview(_) => write_answer(&self.overview(), false),
             Request::Why(_) => write_answer(&self.why(), false),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn overview(&self) -> OverviewAnswer {
+        let mut state = self.state();
+        let row = |(name, unit): (&String, &mut Unit)| {
+            let loops = unit.running.as_ref().is_some_and(|text| text.contains("loops"));
+            unit.restarts += u32::from(loops);
+            OverviewRow {
+                name: name.clone(),
+                active: ActiveState::Active,
+                sub: "running".to_owned(),
+                since_us: Some(warren_sys::time::realtime_ns() / 1000),
+                restarts: unit.restarts,
+                ..OverviewRow::default()
+            }
+        };
+        let rows = state.units.iter_mut().map(row).collect();
+        OverviewAnswer { rows, ..OverviewAnswer::default() }
     }
 
     /// Each unit that has failed is its own root cause.
@@ -287,8 +302,23 @@ impl Recorder {
     }
 }
 
+fn status(unit: &Unit) -> StatusAnswer {
+    let before = RestartBefore {
+        reason: ReasonAnswer { code: "WR-0040".to_owned().into(), ..ReasonAnswer::default() },
+        ended: Some(format!("main process {} exited with code 7", 1000 + unit.restarts)),
+        at: None,
+    };
+    let restart = RestartAnswer { before: Some(before), ..RestartAnswer::default() };
+    StatusAnswer {
+        active_since: Some(unit.starts),
+        restart: Some(restart),
+        ..StatusAnswer::default()
+    }
+}
+
 fn start(unit: &mut Unit) {
     unit.starts += 1;
+    unit.restarts = 0;
     unit.has_failed = unit.text.contains("bad");
     unit.running = (!unit.has_failed).then(|| unit.text.clone());
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::digest::Digest;
-use crate::host::{Cause, Facts, Registration, Report};
+use crate::host::{Cause, Facts, Registration, Report, Restarted};
 
 /// Hosts of a test, and the rollout over them.
 struct Site {
@@ -63,9 +63,27 @@ impl Site {
             failed,
             causes: (failed > 0).then_some(cause).into_iter().collect(),
             more_causes: 0,
+            restarted: Vec::new(),
+            more_restarted: 0,
             highest: 0,
         };
         self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
+    }
+
+    /// Units of a host are started again and again.
+    fn restarts(&mut self, n: usize, units: u32, more: u32) {
+        self.report(n, false, Outcome::Applied, 0);
+        let restarted = |n| Restarted {
+            unit: format!("shop-{n}.service"),
+            app: "shop".into(),
+            times: 7,
+            code: "WR-0040".into(),
+            ended: "exited with code 7".into(),
+            last: 0,
+        };
+        let report = self.hosts.get_mut(&id(n)).and_then(|host| host.report.as_mut());
+        let report = report.expect("it has reported");
+        (report.restarted, report.more_restarted) = ((0..units).map(restarted).collect(), more);
     }
 
     fn fine(&mut self, hosts: &[usize]) {
@@ -247,6 +265,78 @@ fn a_gate_that_fails_has_all_go_back() {
         301,
         "h02: it is away after 300 s",
     );
+}
+
+/// A service that ends and is started again never counts as failed.
+#[test]
+fn a_restart_loop_is_not_healthy() {
+    let shop = "shop-0.service was restarted 7 times since, last: exited with code 7 (WR-0040)";
+    fails(|site| site.restarts(1, 1, 0), 1, &format!("h01: {shop}"));
+    // Also in the last second of the soak.
+    fails(
+        |site| {
+            site.step(29);
+            site.restarts(2, 2, 3);
+        },
+        1,
+        &format!("h02: {shop} (and 4 more units)"),
+    );
+    let mut site = Site::new(&[&[0], &[1]], &[], Policy { failed_units_max: 1, ..policy() });
+    site.step(0);
+    site.restarts(0, 1, 0);
+    site.step(1);
+    assert_eq!((site.step(30), site.rollout.wave), (String::new(), 1), "it is borne");
+    site.step(0);
+    site.restarts(1, 1, 0);
+    site.hosts.get_mut(&id(1)).and_then(|h| h.report.as_mut()).expect("one").failed = 1;
+    site.step(1);
+    let why = format!("h01: 1 more unit failed than before; {shop}");
+    assert_eq!((site.rollout.phase, site.rollout.reason), (Phase::Back, why));
+}
+
+#[test]
+fn it_went_back_when_all_that_are_there_have() {
+    let mut site = Site::new(&[&[0, 1, 2]], &[], Policy { patience: 20, ..policy() });
+    site.step(0);
+    site.fine(&[0]);
+    // One is in a job that never ends, and does not see what it is assigned to next.
+    site.report(1, false, Outcome::Working, 0);
+    site.hosts.get_mut(&id(2)).expect("it").registration = None;
+    site.step(21);
+    assert_eq!(
+        (site.rollout.phase, &*site.rollout.reason),
+        (Phase::Back, "h01: it is still at work after 20 s")
+    );
+    assert_eq!(site.step(1), "-h00 -h01 -h02");
+    site.fine(&[0]);
+    site.step(21);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Back, "goes back"));
+    let why = "it has not reported: it is at work on the way forward of release 7, and waits for its \
+               units after 20 s";
+    assert_eq!(site.rollout.sick[&id(1)], why);
+    let wave = site.rollout.waves[0].clone();
+    assert_eq!(site.rollout.tally(&wave), Tally { late: 1, ..Tally::default() });
+    site.report(1, true, Outcome::Applied, 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
+    assert_eq!(site.rollout.tally(&wave), Tally { away: 1, ..Tally::default() });
+}
+
+/// One that an operator bears has nothing of the release, or is worse than before.
+#[test]
+fn a_host_that_is_borne_is_not_called_healthy() {
+    let policy = Policy { failures_max: 2, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2, 3]], &[3], policy);
+    site.step(0);
+    site.fine(&[0]);
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.hosts.get_mut(&id(2)).expect("it").registration = None;
+    site.step(1);
+    site.step(301);
+    assert_eq!(site.rollout.phase, Phase::Done);
+    assert_eq!(site.rollout.words(), "is on the hosts that are healthy");
+    let tally = site.rollout.tally(&site.rollout.waves[0]);
+    assert_eq!(tally, Tally { absent: 1, away: 1, late: 0, sick: 1 });
 }
 
 #[test]
