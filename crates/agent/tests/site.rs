@@ -611,7 +611,7 @@ fn a_store_that_was_restored_is_told_and_not_followed() {
     assert!(status.starts_with("release 6 is on all hosts"), "{status}");
 }
 
-/// etcd's tokens say how far the store was when it gave them: one that was restored waits for that, for ever perhaps.
+/// All that agents and drivers meet then but a token for which etcd waits long: the tests of the store have one of those.
 #[test]
 fn a_store_with_access_control_that_was_restored_is_taken_up_without_a_restart() {
     if !has_etcd() {
