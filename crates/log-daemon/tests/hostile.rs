@@ -231,6 +231,11 @@ fn is_open(stream: &UnixStream) -> bool {
     stream.read(&mut [0; 1]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock)
 }
 
+/// What has a shell run a program that may open no more files, where not even root can raise that.
+fn limited(descriptors: usize) -> String {
+    format!("ulimit -n {descriptors} && exec setpriv --bounding-set=-sys_resource \"$@\"")
+}
+
 /// As many streams as there is room for and more; the store and everybody else go on. In the long form
 /// the daemon has as many descriptors as its unit gives it, and the bound is 65,536.
 #[test]
@@ -245,7 +250,7 @@ fn one_stream_too_many_is_closed_at_once() {
     let own = (4 * room as u64).max(4096);
     warren_sys::process::raise_open_files(own).expect("the limit of this process");
     let mut lab = Lab::new("hostile-many");
-    let script = format!("ulimit -n {descriptors} && exec \"$@\"");
+    let script = limited(descriptors);
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
     command.args(["--set", "SystemKeepFree=0", "--set", "RateLimitBurst=0", "--directory"]);
@@ -296,7 +301,7 @@ fn one_user_leaves_streams_to_others() {
         except OSError: pass\nprint(flush=True)\nsys.stdin.read()";
     let mut lab = Lab::new("hostile-user");
     let mut command = Command::new("sh");
-    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$@\"");
+    let script = limited(DESCRIPTORS);
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
     command.args(["--set", "SystemKeepFree=0", "--directory"]).arg(lab.path("store"));
     command.arg("--socket-directory").arg(lab.path("run"));
