@@ -295,7 +295,8 @@ fn all_of_it_is_reached_with_the_keyboard() {
 
         // A timer of an hour, a chart, a plan.
         page.go("timers");
-        page.tab_to("at ");
+        page.wait("document.querySelector('.calendar button')");
+        page.tab_to(":00");
         page.enter();
         page.wait("document.querySelector('[aria-pressed=true]')");
         page.go("charts");
