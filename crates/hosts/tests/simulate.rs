@@ -510,7 +510,9 @@ impl World {
             let is_bad = host.report.as_ref().is_some_and(|report| {
                 report.release == after.release && report.restarted_units() > 0
             });
-            if is_bad && !after.sick.contains_key(id) {
+            // Nobody waits for one that was away when the release began.
+            let is_borne = after.sick.contains_key(id) || after.absent.contains(id);
+            if is_bad && !is_borne {
                 self.wrong.push(format!("restarts: {id} is healthy: {}", brief(after)));
             }
             self.looped += usize::from(is_bad);
