@@ -480,12 +480,11 @@ impl Rollout {
         };
         // One that is away goes back when it returns.
         let away = |id: &&HostId| !is_there(hosts, id) && !is_healthy(id);
-        let assignment = Assignment { release: self.release, back: true };
         let is_settled = |id: &HostId| {
-            // One that is there and has not come to it is waited for: to say that all went back would not be true.
+            // One that is still at work, be it on the way forward, is waited for: to say that all went back would not be
+            // true. One that is not has ended with it, or was assigned to something else by others, and never comes to it.
             let is_given_up = away(&id)
-                || self.sick.contains_key(id)
-                    && hosts.get(id).is_some_and(|h| ended(h, assignment));
+                || self.sick.contains_key(id) && !hosts.get(id).is_some_and(has_not_ended);
             self.progress.contains_key(id) && (is_healthy(id) || is_given_up)
         };
         if out.is_empty() && wave.iter().all(is_settled) {
@@ -583,12 +582,10 @@ fn is_late(why: &str) -> bool {
     [HAS_NOT_REPORTED, IS_AT_WORK, IS_HELD_UP].iter().any(|late| why.starts_with(late))
 }
 
-/// Whether a host has said what came of it in the end.
-fn ended(host: &Host, assignment: Assignment) -> bool {
-    host.report.as_ref().is_some_and(|report| {
-        (report.release, report.back) == (assignment.release, assignment.back)
-            && !matches!(report.outcome, Outcome::Working | Outcome::Held(_))
-    })
+/// Whether a host has begun something and not said what came of it.
+fn has_not_ended(host: &Host) -> bool {
+    let outcome = host.report.as_ref().map(|report| &report.outcome);
+    matches!(outcome, Some(Outcome::Working | Outcome::Held(_)))
 }
 
 fn is_there(hosts: &BTreeMap<HostId, Host>, id: &HostId) -> bool {

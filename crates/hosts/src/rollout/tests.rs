@@ -322,6 +322,24 @@ fn it_went_back_when_all_that_are_there_have() {
     assert_eq!(site.rollout.tally(&wave), Tally { away: 1, ..Tally::default() });
 }
 
+/// Who can write to the store may assign a host to something else: it is not waited for without an end.
+#[test]
+fn a_way_back_ends_though_others_took_a_host_elsewhere() {
+    let mut site = Site::new(&[&[0, 1]], &[], Policy { patience: 20, ..policy() });
+    site.step(0);
+    site.report(0, false, Outcome::Failed("no".into()), 0);
+    site.report(1, false, Outcome::Applied, 0);
+    site.step(1);
+    assert_eq!(site.step(1), "-h00 -h01");
+    site.fine(&[0]);
+    // Host 1 stays at its report of the way forward.
+    site.step(21);
+    assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
+    assert_eq!(site.rollout.sick[&id(1)], "it has not reported after 20 s");
+    let tally = site.rollout.tally(&site.rollout.waves[0].clone());
+    assert_eq!(tally, Tally { late: 1, ..Tally::default() });
+}
+
 /// One that an operator bears has nothing of the release, or is worse than before.
 #[test]
 fn a_host_that_is_borne_is_not_called_healthy() {
