@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use crate::error::{Context, Error, Result, check};
 use crate::text;
@@ -263,6 +265,21 @@ pub fn set_parent_death_signal(signal: i32) -> Result<()> {
     // SAFETY: plain integers.
     let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) };
     check("prctl PR_SET_PDEATHSIG", ret as _).map(|_| ())
+}
+
+/// Has a command's process get this signal when the thread that starts it ends, also if that is so before it has begun
+/// with its program: it does not begin then.
+pub fn end_with_parent(command: &mut Command, signal: i32) -> &mut Command {
+    let parent = std::process::id();
+    let begin = move || {
+        set_parent_death_signal(signal).map_err(|e| std::io::Error::from_raw_os_error(e.errno))?;
+        match std::os::unix::process::parent_id() == parent {
+            true => Ok(()),
+            false => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: it makes two system calls, and neither takes a lock nor memory.
+    unsafe { command.pre_exec(begin) }
 }
 
 /// Gives the calling thread file descriptors of its own: the standard ones and those of `keep`, which have

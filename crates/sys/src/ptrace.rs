@@ -121,6 +121,8 @@ impl Followed {
         // SAFETY: `set` is live. The command resets the mask in the child.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         command.process_group(0);
+        // The kernel kills what is followed only once it has been told to.
+        crate::process::end_with_parent(command, crate::signal::SIGKILL);
         // SAFETY: the call allocates nothing and takes no lock.
         unsafe {
             command.pre_exec(|| trace(libc::PTRACE_TRACEME as libc::c_uint, 0, 0, 0));

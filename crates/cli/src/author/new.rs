@@ -39,6 +39,9 @@ fn directories() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often a directory is removed to which this program adds something meanwhile.
+const REMOVALS_MAX: u32 = 100;
+
 /// Removes the directories when the user ends the program by a signal. What it runs ends with it: the kernel kills a
 /// program that is followed, and a machine stops with its parent.
 fn clean_up_at_signals() -> Result<()> {
@@ -46,11 +49,22 @@ fn clean_up_at_signals() -> Result<()> {
     let signals = SignalFd::new(ending)?;
     let wait = move || {
         let read = signal_of(&signals);
-        directories().iter().for_each(|path| drop(fs::remove_dir_all(path)));
+        // Never given back: nobody makes another one, or ends the program otherwise.
+        let held = directories();
+        held.iter().for_each(|path| remove_whole(path));
         std::process::exit(128 + read.unwrap_or(SIGTERM));
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
     Ok(())
+}
+
+/// Removes a directory to which another thread may add something until it is gone; it is never made again.
+fn remove_whole(path: &Path) {
+    for _ in 0..REMOVALS_MAX {
+        if fs::remove_dir_all(path).is_ok() || !path.exists() {
+            return;
+        }
+    }
 }
 
 /// The signal that comes next.
@@ -65,10 +79,12 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn make() -> Result<Scratch> {
         let name = format!("warren-new-{}-{:x}", std::process::id(), warren_sys::random::u128());
-        let directory = Scratch(std::env::temp_dir().join(name));
-        fs::create_dir(&directory.0)
-            .with_context(|| format!("cannot make {}", directory.0.display()))?;
-        directories().insert(directory.0.clone());
+        let path = std::env::temp_dir().join(name);
+        let mut known = directories();
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        known.insert(path.clone());
+        drop(known);
+        let directory = Scratch(path);
         // The program may be another user's.
         fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o711))?;
         Ok(directory)
@@ -77,8 +93,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        let mut known = directories();
         let _ = fs::remove_dir_all(&self.0);
-        directories().remove(&self.0);
+        known.remove(&self.0);
     }
 }
 

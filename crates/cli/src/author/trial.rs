@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -197,7 +198,11 @@ impl<'t> Trials<'t> {
     fn run(&mut self, text: &str, expected: &Expected, patience: Patience) -> Result<Did> {
         self.made += 1;
         let units = self.scratch.join("units");
-        fs::create_dir_all(&units)?;
+        // Not with those above it: after a signal the directory is gone, and is to stay so.
+        match fs::create_dir(&units) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
         fs::write(units.join(self.name.as_str()), text)?;
         let name = format!("try-{}-{}", std::process::id(), self.made);
         let machine = Nested::start(&Start {

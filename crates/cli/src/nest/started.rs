@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::process;
+use warren_sys::process::{self, end_with_parent};
+use warren_sys::signal::SIGTERM;
 use warren_wire::control::Call;
 
 use crate::client::{CallError, Client};
@@ -88,7 +89,8 @@ impl Nested {
         let address = format!("warren-run-{:x}", warren_sys::random::u128());
         let notify = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&address)?)?;
         let output = File::create(&log)?;
-        let mut child = Command::new(start.program)
+        let mut command = Command::new(start.program);
+        command
             .arg0("warren")
             .args(["run", "--with-parent", "--name", start.name])
             .args(&start.arguments)
@@ -96,9 +98,10 @@ impl Nested {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
-            .process_group(0)
-            .spawn()
-            .context("cannot start warren run")?;
+            .process_group(0);
+        // It asks for that itself, which may be too late.
+        let mut child =
+            end_with_parent(&mut command, SIGTERM).spawn().context("cannot start warren run")?;
         let found = wait_ready(&notify, &child, start.ready_within)
             .and_then(|()| machine::find(start.name).context("process 1 cannot be inspected"));
         match found.with_context(|| tail(&log)) {
