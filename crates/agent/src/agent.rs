@@ -38,8 +38,8 @@ const WATCH_STACK_BYTES: usize = 256 << 10;
 /// How often the manager is asked how it is.
 const HEALTH_EVERY: Duration = Duration::from_secs(10);
 
-/// The same after rules were applied, and for how long after it: a wave is healthy for the time of the soak only if what
-/// goes wrong in its last seconds is told.
+/// How often it is asked after rules were applied, and for how long: a failure in the last seconds of a soak must reach
+/// the driver before the wave counts as healthy.
 const HEALTH_EVERY_AT_FIRST: Duration = Duration::from_secs(2);
 const AT_FIRST: Duration = Duration::from_secs(600);
 

@@ -20,16 +20,16 @@ const STAYS: u64 = 600_000_000;
 /// A unit that ends by itself with success and is started again is a loop from so many times on, ...
 const CLEAN_MIN: u32 = 3;
 
-/// ... if it does so this often on the average, µs. A login on a console, or a job that is made so, does not.
+/// ... if it does so this often on average, µs. A login on a console, or a job written that way, does not.
 const CLEAN_EVERY: u64 = 60_000_000;
 
-/// Units of which the manager is asked how they ended; further ones count whatever they ended by.
+/// The agent asks the manager how so many units ended. All restarts of further ones count.
 const ASKED_MAX: usize = 64;
 
-/// The agent's own unit: whoever kills the agent does not harm the release.
+/// The agent's own unit: its restarts do not make the release fail.
 const OWN_UNIT: &str = "warren-agent.service";
 
-/// Units whose counts of before are kept. Further ones have none: they count from 0.
+/// The agent keeps the earlier counts of so many units. Further ones count from 0.
 const BEFORE_MAX: usize = 1_000;
 
 /// What the manager had counted when the rules in force were applied.

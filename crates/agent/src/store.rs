@@ -291,7 +291,7 @@ impl Store {
         else {
             return Ok(());
         };
-        // It may be another one than before: that of a user who was let in again.
+        // Read each time: `warren hosts admit --again` replaces it.
         let password = read_password(file).map_err(Fault::Refused)?;
         let answer =
             self.send("/v3/auth/authenticate", &json!({"name": name, "password": password}))?;

@@ -71,7 +71,7 @@ fn an_agent_does_not_start_without_its_labels() {
     assert_eq!(site.hosts[0].manager.running(), "a.service=one");
 }
 
-/// It was stopped half way, and nobody drove it at first.
+/// The release was stopped half way; before that it had no driver for a while.
 #[test]
 fn hosts_that_are_not_as_the_others_are_named() {
     let Some(mut site) = Site::ready("hosts-mixed", 3) else { return };
@@ -117,7 +117,7 @@ fn a_restart_loop_goes_back_and_is_shown() {
     assert_eq!(site.hosts[1].manager.running(), "a.service=one");
     wait_until("it is back", || site.hosts[0].manager.running() == "a.service=one");
     site.wait_listed("2 hosts: 2 ok");
-    // One with which the release was made all the same is told of for as long as it lasts.
+    // A failure that the release allows is shown for as long as it lasts.
     site.release(&revision, &["--failed-units", "1"]);
     site.drive_to_the_end();
     site.wait_listed("2 hosts: 2 degraded");

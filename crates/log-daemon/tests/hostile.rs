@@ -444,6 +444,10 @@ fn the_heir_of_a_process_id_is_not_the_sender() {
         let status = command.args(words).stdout(std::process::Stdio::null()).status();
         status.ok().and_then(|status| status.code())
     };
+    let own = warren_sys::process::pidfd_open(std::process::id() as i32).expect("own pidfd");
+    if warren_sys::process::pidfd_inode(own.as_fd()).is_none() {
+        return not_run("needs pidfds with inodes of their own (Linux 6.9)");
+    }
     let is_possible = inside(&["--version".as_ref()]) == Some(0);
     let daemon = env!("CARGO_BIN_EXE_warren-journald");
     let ended = match is_possible {

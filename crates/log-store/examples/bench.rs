@@ -4,7 +4,7 @@
 //! `--btrfs` instead of a directory makes a loop-mounted btrfs with copy-on-write and checksums, in
 //! a mount namespace of its own, and counts extents and bytes written to the device. `CORPUS=FILE`
 //! takes texts from the second column of a tab-separated file instead of making them up. One sync
-//! per 1,000 messages; one in fifty comes in a burst from one of 1,000 rare units.
+//! per 1,000 messages; one in fifty comes in a burst from one of 1,000 rare units (`RARE_UNITS=N`: of so many).
 
 #[path = "common/texts.rs"]
 mod texts;
@@ -26,7 +26,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const MESSAGES_DEFAULT: usize = 1_000_000;
 const SYNC_EVERY: usize = 1_000;
-const RARE_UNITS: usize = 1_000;
+const RARE_UNITS_DEFAULT: usize = 1_000;
 
 fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
@@ -141,6 +141,7 @@ fn write(files: &Arc<dyn Files>, texts: &[String], messages: usize) -> Outcome<u
     });
     let (mut store, _) = Store::open(files.clone(), Setup { machine: Id128::default(), new_id })?;
     let busy: Vec<_> = (0..8).map(|n| context(&format!("busy-{n}.service"), n)).collect();
+    let rare_units = std::env::var("RARE_UNITS").map_or(Ok(RARE_UNITS_DEFAULT), |n| n.parse())?;
     let (mut raw, mut upkeep_s, mut fields) = (0, 0.0, Fields::new());
     let began = cpu();
     for at in 0..messages {
@@ -160,7 +161,7 @@ fn write(files: &Arc<dyn Files>, texts: &[String], messages: usize) -> Outcome<u
         let burst = at / 500;
         let rare = at % 500 < 10;
         let rare =
-            rare.then(|| context(&format!("rare-{}.service", burst % RARE_UNITS), 100 + burst));
+            rare.then(|| context(&format!("rare-{}.service", burst % rare_units), 100 + burst));
         let context = rare.as_ref().unwrap_or(&busy[at % busy.len()]);
         store.append(DEFAULT_CLASS, &stamp, context, &fields)?;
         if (at + 1) % SYNC_EVERY == 0 {

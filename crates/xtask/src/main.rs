@@ -68,6 +68,7 @@ Usage: cargo xtask COMMAND
   bench sandbox     the same, section Protection, beside systemd
   bench hostile     the same, section Hostile local users: twelve attacks, and what they cost others
   bench hosts       the same, section Many hosts: agents by the thousand, and a real etcd
+  bench growth      how costs grow to 100,000 units, one slice of 10,000 services, 10,000 disks, 10 GB of logs, 50,000 hosts
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -112,6 +113,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "exporter", ref rest @ ..] => bench::exporter::run(rest),
         ["bench", "web", ref rest @ ..] => bench::web::run(rest),
         ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
+        ["bench", "growth", ref rest @ ..] => bench::growth::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
         ["bench", "hosts", ref rest @ ..] => bench::hosts::run(rest),
         ["bench", "sandbox", ref rest @ ..] => bench::sandbox::run(rest),

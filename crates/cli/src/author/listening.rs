@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 /// States of sockets in `/proc/net/tcp` and `/proc/net/udp` (include/net/tcp_states.h): one that listens, and one that
-/// takes datagrams from whoever sends some.
+/// takes datagrams from any sender.
 const TCP_LISTEN: u64 = 0x0a;
 const UDP_UNCONNECTED: u64 = 0x07;
 
@@ -15,7 +15,7 @@ const UDP_UNCONNECTED: u64 = 0x07;
 const UNIX_LISTENS: u64 = 0x1_0000;
 const UNIX_DATAGRAM: u64 = 2;
 
-/// An address at which somebody listens.
+/// An address at which a process listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Listening {
     /// TCP; port 0 is one that the kernel chose.

@@ -64,7 +64,7 @@ impl Cover {
             .with_context(|| format!("--ephemeral: cannot lay memory over {}", host.display()))?;
         for (mount, flags) in below(&self.mounts, &host) {
             let place = self.inside(Path::new(&mount.mount_point));
-            // Below something that is mounted over, or an automount that nobody has entered.
+            // Hidden by a later mount, or an automount point that has not been triggered.
             if mount.fstype == "autofs" || fs::symlink_metadata(&place).is_err() {
                 continue;
             }
@@ -110,7 +110,7 @@ impl Cover {
         Ok(())
     }
 
-    /// To be called when the last directory is shown. The layers stay with their overlays, and nobody gets at them.
+    /// Call it when the last directory is shown. The overlays keep their layers, which no path reaches any more.
     pub fn end(&self) -> Result<()> {
         let shared = self.root.join(SHARED_MEMORY);
         if shared.is_dir() {

@@ -68,14 +68,28 @@ pub fn run(args: &[&str]) -> Result<()> {
         [hosts, rules] => (hosts, rules),
         _ => anyhow::bail!("usage: bench fleet [HOSTS RULES]"),
     };
-    ensure!(Path::new("/usr/bin/time").exists(), "NOT RUN: GNU time is not installed");
-    cargo(&["build", "--locked", "--release", "--package", "warren-fleet", "--examples"])?;
+    build()?;
     let scratch = std::env::temp_dir().join(format!("warren-bench-fleet-{}", std::process::id()));
     let measured = measure(&scratch, (hosts, rules));
     let removed = fs::remove_dir_all(&scratch);
     let results = measured?;
     removed.context("removing the scratch directory")?;
     super::write("fleet.json", &results)
+}
+
+fn build() -> Result<()> {
+    ensure!(Path::new("/usr/bin/time").exists(), "NOT RUN: GNU time is not installed");
+    cargo(&["build", "--locked", "--release", "--package", "warren-fleet", "--examples"])
+}
+
+/// CPU seconds and largest memory, MB, of our engine alone over so many hosts and rules that match none.
+pub fn own(scratch: &Path, size: (usize, usize)) -> Result<(f64, f64)> {
+    build()?;
+    let case = Case::write(scratch, "growth", size, Text::NoMatch)?;
+    let mut command = timed(&case.directory);
+    command.arg(Case::program()).arg(case.file()).args(["indexed", "1"]);
+    let [_, user, system, kb, _] = figures(&case, command, "warrener")?;
+    Ok((user + system, kb / 1000.0))
 }
 
 fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {

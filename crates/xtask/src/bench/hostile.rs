@@ -205,6 +205,8 @@ impl Bench<'_> {
             }
             How::Unclosable(socket) => {
                 let begin = |uid| {
+                    // The queue is empty: who waits in it for a receiver that stands still waits for long.
+                    self.settle()?;
                     let receiver = self.receiver(socket)?;
                     let sent = Sent { how: "datagram", count: UNCLOSABLE, uid, text: "STATUS=x\n" };
                     let stranger = Stranger::send(&self.subject.path(socket), receiver, sent);
@@ -218,7 +220,14 @@ impl Bench<'_> {
     /// Who reads a socket.
     fn receiver(&self, socket: &str) -> Result<u32> {
         let name = if socket.contains("journal") { "warren-journald" } else { "warrend" };
-        let found = processes(self.subject.pid)?.into_iter().find(|(comm, _)| comm == name);
+        // Not a helper of it, which has its name until it has another program.
+        let is_first = |pid: u32| {
+            let parent = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let parent = parent.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim();
+            fs::read_to_string(format!("/proc/{parent}/comm")).ok().map(|comm| comm.trim() != name)
+        };
+        let is_it = |(comm, pid): &(String, u32)| comm == name && is_first(*pid) == Some(true);
+        let found = processes(self.subject.pid)?.into_iter().find(is_it);
         found.map(|(_, pid)| pid).with_context(|| format!("no {name} runs"))
     }
 

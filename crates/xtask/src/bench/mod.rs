@@ -16,6 +16,7 @@ pub mod console;
 pub mod devices;
 pub mod exporter;
 pub mod fleet;
+pub mod growth;
 pub mod hostile;
 pub mod hosts;
 pub mod journal;

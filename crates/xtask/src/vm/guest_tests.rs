@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{self, root};
-use crate::vm::{self, copy_modules};
+use crate::vm::{self, Boot, copy_modules};
 
 /// How long the machine may run when nothing is said, seconds.
 pub const SECONDS: u32 = 1800;
@@ -80,7 +80,9 @@ pub fn run(what: &[&str], seconds: u32) -> Result<()> {
     copy_modules(&kernel, &tree, &MODULES)?;
     let archive = vm::pack(&directory, &tree)?;
     let console = directory.join("console.log");
-    boot(&kernel.image, &archive, &directory, &console, seconds)?;
+    let machine =
+        Boot { seconds_max: seconds, kernel: &kernel.image, archive: &archive, console: &console };
+    boot(machine, &directory)?;
     let said = String::from_utf8_lossy(&fs::read(&console)?).replace('\r', "");
     judge(&programs, &said).with_context(|| format!("see {}", console.display()))
 }
@@ -191,38 +193,22 @@ impl Drop for Served {
     }
 }
 
-fn boot(
-    kernel: &Path,
-    archive: &Path,
-    directory: &Path,
-    console: &Path,
-    seconds: u32,
-) -> Result<()> {
+fn boot(boot: Boot<'_>, directory: &Path) -> Result<()> {
     let socket = directory.join("files.sock");
     let _served = Served::begin(&socket, &directory.join("virtiofsd.log"))?;
-    let status = Command::new("timeout")
-        .arg(seconds.to_string())
-        .args(["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2"])
-        .args(["-M", "q35", "-cpu", "max", "-m", &MEMORY_MIB.to_string()])
-        .arg("-object")
-        .arg(format!("memory-backend-memfd,id=memory,size={MEMORY_MIB}M,share=on"))
-        .args(["-numa", "node,memdev=memory"])
-        .args(["-nographic", "-no-reboot", "-nodefaults", "-monitor", "none"])
-        .arg("-serial")
-        .arg(format!("file:{}", console.display()))
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(archive)
-        .arg("-chardev")
-        .arg(format!("socket,id=files,path={}", socket.display()))
-        .args(["-device", "vhost-user-fs-pci,chardev=files,tag=host"])
-        .args(["-append", "console=ttyS0 panic=-1 rdinit=/init"])
-        .stdin(Stdio::null())
-        .status()
-        .context("apt-get install qemu-system-x86")?;
-    ensure!(status.success(), "the machine did not power off within {seconds} s; see {console:?}");
-    Ok(())
+    let megabytes = MEMORY_MIB.to_string();
+    let memory = format!("memory-backend-memfd,id=memory,size={MEMORY_MIB}M,share=on");
+    let files = format!("socket,id=files,path={}", socket.display());
+    let machine = [
+        ["-accel", "tcg,thread=multi"],
+        ["-smp", "2"],
+        ["-m", &megabytes],
+        ["-object", &memory],
+        ["-numa", "node,memdev=memory"],
+        ["-chardev", &files],
+        ["-device", "vhost-user-fs-pci,chardev=files,tag=host"],
+    ];
+    boot.until_off(machine.as_flattened(), "rdinit=/init")
 }
 
 /// Shows what the tests said, and fails if one failed or did not come to its end.

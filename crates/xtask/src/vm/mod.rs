@@ -324,7 +324,7 @@ pub(crate) fn boot_slowly(
     drive: &str,
     console: &Path,
 ) -> Result<()> {
-    boot_driven(SECONDS_MAX, kernel, archive, disk, drive, console)
+    boot_driven(Boot { seconds_max: SECONDS_MAX, kernel, archive, console }, disk, drive)
 }
 
 /// Boots the machine and waits until it powers off, so long at most.
@@ -335,38 +335,52 @@ pub(crate) fn boot_within(
     disk: &Path,
     console: &Path,
 ) -> Result<()> {
-    boot_driven(seconds_max, kernel, archive, disk, "", console)
+    boot_driven(Boot { seconds_max, kernel, archive, console }, disk, "")
 }
 
-fn boot_driven(
-    seconds_max: u32,
-    kernel: &Path,
-    archive: &Path,
-    disk: &Path,
-    drive: &str,
-    console: &Path,
-) -> Result<()> {
-    let arguments = "console=ttyS0 panic=-1 rdinit=/usr/lib/warren/warren-init";
-    let status = Command::new("timeout")
-        .arg(seconds_max.to_string())
-        .args(["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-cpu", "max", "-m", "512"])
-        .args(["-nographic", "-no-reboot", "-nodefaults", "-monitor", "none"])
-        .arg("-serial")
-        .arg(format!("file:{}", console.display()))
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(archive)
-        .arg("-drive")
-        .arg(format!("file={},format=raw,if=virtio{drive}", disk.display()))
-        .args(["-append", arguments])
-        .stdin(Stdio::null())
-        .status()
-        .context("apt-get install qemu-system-x86")?;
-    if !status.success() {
-        bail!("the machine did not power off; see {}", console.display());
+fn boot_driven(boot: Boot<'_>, disk: &Path, drive: &str) -> Result<()> {
+    let drive = format!("file={},format=raw,if=virtio{drive}", disk.display());
+    let machine = ["-accel", "tcg", "-m", "512", "-drive", &drive];
+    boot.until_off(&machine, "rdinit=/usr/lib/warren/warren-init")
+}
+
+/// A machine of QEMU that boots a kernel and an initrd.
+#[derive(Clone, Copy)]
+pub(crate) struct Boot<'a> {
+    /// It is ended after so long, s.
+    pub seconds_max: u32,
+    pub kernel: &'a Path,
+    pub archive: &'a Path,
+    /// Takes what it writes to its serial console.
+    pub console: &'a Path,
+}
+
+impl Boot<'_> {
+    /// Boots it with these options of QEMU and this of the kernel, and waits until it powers off.
+    pub fn until_off(self, machine: &[&str], kernel_option: &str) -> Result<()> {
+        let status = Command::new("timeout")
+            .arg(self.seconds_max.to_string())
+            .args(["qemu-system-x86_64", "-M", "q35", "-cpu", "max"])
+            .args(["-nographic", "-no-reboot", "-nodefaults", "-monitor", "none"])
+            .arg("-serial")
+            .arg(format!("file:{}", self.console.display()))
+            .arg("-kernel")
+            .arg(self.kernel)
+            .arg("-initrd")
+            .arg(self.archive)
+            .args(machine)
+            .args(["-append", &format!("console=ttyS0 panic=-1 {kernel_option}")])
+            .stdin(Stdio::null())
+            .status()
+            .context("apt-get install qemu-system-x86")?;
+        let Boot { seconds_max, console, .. } = self;
+        ensure!(
+            status.success(),
+            "the machine did not power off within {seconds_max} s; see {}",
+            console.display()
+        );
+        Ok(())
     }
-    Ok(())
 }
 
 fn check(console: &str) -> Result<()> {
