@@ -93,7 +93,7 @@ pub static SETTINGS: &[Setting] = &[
         "`10000`",
         rate.burst = number,
         "messages of a burst, and up to four times as many where there is room for the log, as journald.conf(5) \
-         has it; 0: no limit"
+         has it; root's processes of a service and those of its other users may have as many each; 0: no limit"
     ),
     setting!(
         "SystemMaxUse",

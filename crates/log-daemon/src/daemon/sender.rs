@@ -98,12 +98,13 @@ impl Origin {
         self.context.get("_UID") == Some(b"0")
     }
 
-    /// By what the rate of messages is counted: as [`Origin::who`], and of senders that had ended before they were looked
-    /// at by their user: a stranger's short processes do not use up what root's may send.
+    /// By what the rate of messages is counted: root's processes of a unit apart from those of its other users, and of
+    /// senders of no unit each user, so that nobody uses up what root may send.
     pub fn counted_as(&self) -> Cow<'_, [u8]> {
         match (self.who(), self.context.get("_UID")) {
             (b"", Some(uid)) => Cow::Owned([loss::OF_USER, uid].concat()),
-            (who, _) => Cow::Borrowed(who),
+            (who, Some(b"0") | None) => Cow::Borrowed(who),
+            (who, Some(_)) => Cow::Owned([loss::OF_OTHERS, who].concat()),
         }
     }
 
@@ -261,6 +262,9 @@ impl Senders {
         put("_TRANSPORT", transport.name());
         if sender.pid > 0 {
             put("_PID", &sender.pid.to_string());
+        }
+        // A process outside of the daemon's pid namespace has no number in it, but a user.
+        if !matches!(transport, Transport::Kernel | Transport::Audit) {
             put("_UID", &sender.uid.to_string());
             put("_GID", &sender.gid.to_string());
         }
@@ -373,4 +377,25 @@ fn invocation_of(unit: &str) -> Option<String> {
     let link = Path::new("/run/systemd/units").join(format!("invocation:{unit}"));
     let target = std::fs::read_link(link).ok()?;
     Id128::parse(target.to_str()?).map(|id| id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_counted_apart_from_others_of_its_unit() {
+        let counted = |pairs: &[(&str, &str)]| {
+            let context = Arc::new(pairs.iter().copied().collect());
+            Origin::new(context, None).counted_as().into_owned()
+        };
+        let unit = ("_SYSTEMD_UNIT", "cron.service");
+        assert_eq!(counted(&[("_UID", "0"), unit]), b"cron.service");
+        assert_eq!(counted(&[("_UID", "7"), unit]), b"//others/cron.service");
+        assert_eq!(counted(&[("_UID", "100000"), unit]), b"//others/cron.service");
+        assert_eq!(counted(&[unit]), b"cron.service");
+        assert_eq!(counted(&[("_UID", "0")]), b"//user/0");
+        assert_eq!(counted(&[("_UID", "7")]), b"//user/7");
+        assert_eq!(counted(&[]), b"");
+    }
 }

@@ -190,6 +190,7 @@ fn more(kind: Kind, who: &[u8], count: u64) -> String {
 
 /// A sender as it is named: its unit, its cgroup, or that there is none.
 pub fn name_of(who: &[u8]) -> String {
+    let who = unit_of(who);
     match (who, who.strip_prefix(OF_USER)) {
         (b"", _) => "processes of no unit".to_owned(),
         (_, Some(uid)) => {
@@ -202,6 +203,14 @@ pub fn name_of(who: &[u8]) -> String {
 /// Begins what senders of no unit are counted as, before their user's number. No cgroup begins so, and no unit.
 pub const OF_USER: &[u8] = b"//user/";
 
+/// Begins what users other than root are counted as in a unit or cgroup, whose name follows.
+pub const OF_OTHERS: &[u8] = b"//others/";
+
+/// The unit or cgroup whose users other than root are counted by that, or itself.
+pub fn unit_of(who: &[u8]) -> &[u8] {
+    who.strip_prefix(OF_OTHERS).unwrap_or(who)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,9 +218,10 @@ mod tests {
     #[test]
     fn senders_have_the_names_of_their_units_or_users() {
         let of_user = [OF_USER, b"65534"].concat();
-        let names = [&b""[..], b"a.service", b"/a.slice", &of_user].map(name_of);
+        let of_others = [OF_OTHERS, b"a.service"].concat();
+        let names = [&b""[..], b"a.service", b"/a.slice", &of_user, &of_others].map(name_of);
         let user = "processes of user 65534 of no unit";
-        assert_eq!(names, ["processes of no unit", "a.service", "/a.slice", user]);
+        assert_eq!(names, ["processes of no unit", "a.service", "/a.slice", user, "a.service"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `cargo xtask bench hostile [SETS]`: what users without privileges and users of services can do to others.
+//! `cargo xtask bench hostile [SETS [ATTACK...]]`: what users without privileges and users of services can do to others.
 //!
 //! A nested machine of so many sets stands under one attack after the other. Beside each, and before all of them, root
 //! starts services, connects to sockets for the first time and logs; the longest time of each counts, and the largest
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use warren_cli::tour::layout::socket_path;
 use warren_testkit::{Sent, Stranger};
@@ -85,10 +85,16 @@ type Sizes = BTreeMap<String, (u64, usize)>;
 
 /// Measures, prints the table, writes `bench/results/hostile.json`.
 pub fn run(args: &[&str]) -> Result<()> {
-    let sets = match args {
-        [] => SETS_DEFAULT,
-        [number, ..] => number.parse().with_context(|| format!("{number} sets"))?,
+    let (sets, chosen) = match args {
+        [] => (SETS_DEFAULT, &[][..]),
+        [number, chosen @ ..] => {
+            (number.parse().with_context(|| format!("{number} sets"))?, chosen)
+        }
     };
+    let is_known = |name: &&str| ATTACKS.iter().any(|(known, _)| known == name);
+    if let Some(name) = chosen.iter().find(|name| !is_known(name)) {
+        bail!("no attack {name}: {}", ATTACKS.map(|(name, _)| name).join(", "));
+    }
     let needed = (ATTACKS.len() as u32 + 1) * ROUNDS;
     ensure!(
         sets > needed,
@@ -96,13 +102,17 @@ pub fn run(args: &[&str]) -> Result<()> {
     );
     let programs = super::programs()?;
     let subject = Subject::boot(&Place::Nested, Size { sets, slices: false }, &programs)?;
-    let measured = Bench::new(&subject).and_then(|mut bench| bench.all());
+    let measured = Bench::new(&subject).and_then(|mut bench| bench.all(chosen));
     subject.down()?;
     let kind =
         if std::env::var_os("WARREN_PROGRAMS").is_some() { "WARREN_PROGRAMS" } else { "release" };
     let mut results = vec![json!({"sets": sets, "programs": kind})];
     results.extend(measured?);
-    super::write("hostile.json", &results)
+    match chosen {
+        [] => super::write("hostile.json", &results),
+        // A part is no record.
+        _ => Ok(()),
+    }
 }
 
 struct Bench<'s> {
@@ -127,11 +137,13 @@ impl Bench<'_> {
         Ok(Bench { subject, used: 0, lines: 0, script })
     }
 
-    fn all(&mut self) -> Result<Vec<Value>> {
+    /// Those that were chosen, or all.
+    fn all(&mut self, chosen: &[&str]) -> Result<Vec<Value>> {
         println!("  {:<24}{}", "longest of each, ms", PROBES.map(|p| format!("{p:>18}")).concat());
         let quiet = self.beside("quiet", None)?;
         let mut results = vec![row("quiet", &quiet, &quiet)];
-        for (name, how) in ATTACKS {
+        let is_chosen = |name: &str| chosen.is_empty() || chosen.contains(&name);
+        for (name, how) in ATTACKS.into_iter().filter(|(name, _)| is_chosen(name)) {
             let found = self.beside(name, Some(how)).with_context(|| name.to_owned())?;
             results.push(row(name, &found, &quiet));
         }
@@ -288,6 +300,16 @@ impl Bench<'_> {
         numbers.sort_unstable();
         let is_whole = numbers.iter().copied().eq(1..=self.lines);
         println!("  of {} lines of root {} are in the log", self.lines, numbers.len());
+        let said = [
+            "-o",
+            "short-monotonic",
+            "--no-pager",
+            "_TRANSPORT=driver",
+            "-n",
+            "40",
+        ];
+        println!("{}", self.subject.inside(&[&[reader.as_str()], &said[..]].concat())?);
+        println!("{numbers:?}");
         Ok(json!({"lines": self.lines, "in_the_log": numbers.len(), "each_once": is_whole}))
     }
 }

@@ -9,7 +9,7 @@ use crate::daemon::core::Core;
 use crate::daemon::forward::Came;
 use crate::daemon::mirrors::Mirrors;
 use crate::daemon::sender::Origin;
-use crate::input::loss::{Kind, name_of};
+use crate::input::loss::{Kind, name_of, unit_of};
 use warren_log_store::entry::Fields;
 use warren_log_store::error::Error;
 use warren_log_store::store::DEFAULT_CLASS;
@@ -88,8 +88,9 @@ impl Core {
 
     /// A unit has more messages than it may have, and the interval is not over.
     pub(super) fn say_suppressing(&mut self, who: &[u8]) {
-        let text = format!("{} logs too much: suppressing its messages for now", name_of(who));
-        self.say(WARNING, &text, who, &[]);
+        let text =
+            format!("Too many messages from {}: suppressing further ones for now", name_of(who));
+        self.say(WARNING, &text, unit_of(who), &[]);
     }
 
     /// Messages of a unit were more than it may have.
@@ -97,7 +98,7 @@ impl Core {
         let text = format!("Suppressed {count} messages from {}", name_of(who));
         let count = count.to_string();
         let more = [("MESSAGE_ID", SUPPRESSED_ID), ("N_DROPPED", &*count)];
-        self.say(WARNING, &text, who, &more);
+        self.say(WARNING, &text, unit_of(who), &more);
     }
 
     /// Says what was left out of intervals that are over, and how it stands with the mirror.
