@@ -38,6 +38,7 @@ mod places;
 mod readers;
 mod sender;
 mod shortage;
+mod stream_turns;
 mod streams;
 mod syncer;
 mod tails;
@@ -63,7 +64,7 @@ use warren_wire::control::LogCounts;
 use warren_wire::log::{Answer, Order, Question};
 
 use crate::daemon::audit::Audit;
-use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::bounds::{TURN_BYTES_MAX, TURN_MESSAGES_MAX};
 use crate::daemon::clock::now_us;
 use crate::daemon::control::Control;
 use crate::daemon::core::Core;
@@ -78,10 +79,12 @@ pub use crate::daemon::places::Places;
 pub use crate::daemon::readers::Readers;
 use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
+use crate::daemon::stream_turns::{ORDER_BYTES_MAX, StreamsOf};
 use crate::daemon::streams::Streams;
 use crate::daemon::tokens::{
     TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_MOUNTS, TOKEN_NATIVE,
-    TOKEN_QUESTIONS, TOKEN_SIGNAL, TOKEN_STREAM, TOKEN_SYSLOG, TOKEN_UPKEEP,
+    TOKEN_OTHER_STREAMS, TOKEN_QUESTIONS, TOKEN_ROOT_STREAMS, TOKEN_SIGNAL, TOKEN_STREAM,
+    TOKEN_SYSLOG, TOKEN_UPKEEP,
 };
 use crate::daemon::turnover::Turnover;
 use crate::daemon::unit_files::UnitFiles;
@@ -130,7 +133,8 @@ pub fn run(options: &Options) -> Result<()> {
         // Who asks for what is written means what others wrote before.
         let (questions, sources): (Vec<u64>, Vec<u64>) =
             tokens.partition(|token| *token >= TOKEN_QUESTIONS);
-        sources.into_iter().for_each(|token| _ = daemon.ready(token));
+        let mut bytes_of_others = usize::MAX;
+        sources.into_iter().for_each(|token| _ = daemon.ready(token, &mut bytes_of_others));
         daemon.end_turn();
         daemon.take_orders();
         if !questions.is_empty() {
@@ -222,7 +226,6 @@ fn hear_manager(
     link: &mut Option<Link>,
     core: &mut Core,
     streams: &mut Streams,
-    epoll: &Epoll,
     boot: Id128,
 ) -> bool {
     for turn in 0..TURN_MESSAGES_MAX {
@@ -236,9 +239,7 @@ fn hear_manager(
                 Packet::Stream { key, unit } => {
                     let unit = core.learn(unit);
                     let taken = match fd.take() {
-                        Some(fd) => {
-                            streams.take(epoll, (key, fd), unit.clone(), boot, core.pending())
-                        }
+                        Some(fd) => streams.take((key, fd), unit.clone(), boot, core.pending()),
                         None => Err("its file descriptor is missing".to_owned()),
                     };
                     if let Err(why) = taken {
@@ -296,7 +297,8 @@ impl Daemon {
                 managed.then(|| directory.join("streams")),
                 options.config.line_bytes_max,
                 descriptors,
-            ),
+            )
+            .map_err(system)?,
             core: Core::start(options, (pending, old), descriptors)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -322,7 +324,7 @@ impl Daemon {
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
-            let taken = daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
+            let taken = daemon.streams.take_up_client(&name, stream, pending);
             if let Err(why) = taken {
                 daemon.core.lose_of(b"", None, (loss::Kind::Stream, &why, 1));
             }
@@ -363,6 +365,8 @@ impl Daemon {
         add(self.native.socket().as_fd(), TOKEN_NATIVE)?;
         add(self.syslog.socket().as_fd(), TOKEN_SYSLOG)?;
         add(self.stream.as_fd(), TOKEN_STREAM)?;
+        add(self.streams.fd(StreamsOf::Root), TOKEN_ROOT_STREAMS)?;
+        add(self.streams.fd(StreamsOf::Others), TOKEN_OTHER_STREAMS)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
         self.audit.iter().try_for_each(|audit| add(audit.fd(), TOKEN_AUDIT))?;
@@ -371,8 +375,9 @@ impl Daemon {
         add(self.core.event().as_fd(), TOKEN_UPKEEP)
     }
 
-    /// Takes what a source has, up to the bound of a turn; true when there may be more.
-    fn ready(&mut self, token: u64) -> bool {
+    /// Takes what a source has, up to the bound of a turn; true when there may be more. `bytes_of_others` may come from
+    /// streams of users, and is less by what came.
+    fn ready(&mut self, token: u64, bytes_of_others: &mut usize) -> bool {
         match token {
             TOKEN_SIGNAL => self.signal(),
             TOKEN_NATIVE => return self.datagrams(Transport::Journal),
@@ -384,14 +389,34 @@ impl Daemon {
             TOKEN_KMSG => return self.read_kmsg(),
             TOKEN_AUDIT => return self.read_audit(),
             TOKEN_CONTROL => self.accept_questions(),
-            token => {
-                if self.streams.wants_unit(token) {
-                    self.hear_manager();
-                }
-                return self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core);
-            }
+            TOKEN_ROOT_STREAMS => return self.read_streams(StreamsOf::Root, &mut { usize::MAX }),
+            TOKEN_OTHER_STREAMS => return self.read_streams(StreamsOf::Others, bytes_of_others),
+            _ => {}
         }
         false
+    }
+
+    /// Reads from streams up to the bound of a turn and so many bytes; true when there may be more.
+    fn read_streams(&mut self, of: StreamsOf, bytes_left: &mut usize) -> bool {
+        if *bytes_left == 0 {
+            return false;
+        }
+        let (tokens, mut has_more) = self.streams.ready(of);
+        let mut bytes = 0;
+        for token in tokens {
+            if bytes >= TURN_BYTES_MAX.min(*bytes_left) {
+                has_more = true;
+                break;
+            }
+            if self.streams.wants_unit(token) {
+                self.hear_manager();
+            }
+            let (read, more) = self.streams.read(token, &mut self.buffer, &mut self.core);
+            bytes += read;
+            has_more |= more;
+        }
+        *bytes_left = bytes_left.saturating_sub(bytes);
+        has_more && *bytes_left > 0
     }
 
     fn read_kmsg(&mut self) -> bool {
@@ -403,9 +428,9 @@ impl Daemon {
     }
 
     fn hear_manager(&mut self) -> bool {
-        let Daemon { link, unit_files, core, streams, epoll, boot, .. } = self;
+        let Daemon { link, unit_files, core, streams, boot, .. } = self;
         unit_files.iter_mut().for_each(|files| files.learn(core));
-        hear_manager(link, core, streams, epoll, *boot)
+        hear_manager(link, core, streams, *boot)
     }
 
     fn signal(&mut self) {
@@ -476,14 +501,14 @@ impl Daemon {
     /// Takes what was sent before an order came, of which a turn may have left something: until
     /// each source has had nothing more once. Who writes without a pause is taken up to a bound.
     fn catch_up(&mut self, events: &mut Events) -> Result<()> {
-        let mut drained = BTreeSet::new();
+        let (mut drained, mut bytes_of_others) = (BTreeSet::new(), ORDER_BYTES_MAX);
         for _ in 0..ORDER_TURNS_MAX {
             self.epoll.wait(events, Some(Duration::ZERO)).map_err(system)?;
             let is_all = events.len() < TURN_MESSAGES_MAX;
             let tokens = events.iter().map(|ready| ready.token);
             let sources: Vec<u64> = tokens.filter(|token| *token < TOKEN_QUESTIONS).collect();
             for token in &sources {
-                if !self.ready(*token) {
+                if !self.ready(*token, &mut bytes_of_others) {
                     drained.insert(*token);
                 }
             }
@@ -552,11 +577,11 @@ impl Daemon {
         ) -> T,
     ) -> T {
         let Daemon { native, syslog, core, buffer, taken, .. } = self;
-        let Daemon { link, unit_files, streams, epoll, boot, .. } = self;
+        let Daemon { link, unit_files, streams, boot, .. } = self;
         let inlet = if transport == Transport::Journal { native } else { syslog };
         let mut learn = |core: &mut Core| {
             unit_files.iter_mut().for_each(|files| files.learn(core));
-            let _ = hear_manager(link, core, streams, epoll, *boot);
+            let _ = hear_manager(link, core, streams, *boot);
         };
         act(inlet, (taken, buffer), core, &mut learn)
     }

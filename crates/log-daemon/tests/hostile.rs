@@ -376,12 +376,12 @@ fn lines_of_one_user_that_never_end_have_a_bound() {
     assert!(told(&lab).iter().any(|text| text.starts_with("Cut a line")), "{:?}", told(&lab));
 }
 
-/// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).
+/// How many sources the daemon waits for, streams among them; proc_pid_fdinfo(5).
 fn watched(lab: &Lab) -> usize {
     let pid = lab.daemon.as_ref().expect("it runs").id();
     let listing = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("its descriptors");
     let texts = listing.flatten().filter_map(|fd| std::fs::read_to_string(fd.path()).ok());
-    texts.map(|text| text.matches("tfd:").count()).max().unwrap_or(0)
+    texts.map(|text| text.matches("tfd:").count()).sum()
 }
 
 fn limit_descriptors(lab: &Lab, soft: usize) {

@@ -15,6 +15,9 @@ pub const URGENT_PRIORITY_MAX: u8 = b'3';
 /// Most messages that one source may have in a turn.
 pub const TURN_MESSAGES_MAX: usize = 256;
 
+/// After so many bytes of a source, or of the streams of a kind, its others wait for the next turn.
+pub const TURN_BYTES_MAX: usize = 2 << 20;
+
 /// Priorities up to this one are synced at once: `crit`.
 pub const SYNC_PRIORITY_MAX: u8 = b'2';
 

@@ -17,7 +17,7 @@ use warren_sys::datagrams::{BATCH_MESSAGES_MAX, Batch, take};
 use warren_sys::fdpass::{self, Credentials, Received};
 use warren_sys::letting_go::Verdict;
 
-use crate::daemon::bounds::TURN_MESSAGES_MAX;
+use crate::daemon::bounds::{TURN_BYTES_MAX, TURN_MESSAGES_MAX};
 use crate::daemon::clock::Moment;
 use crate::daemon::core::Core;
 use crate::daemon::sender::known::Key;
@@ -198,7 +198,10 @@ impl Inlet {
             0 => Turn::More,
             count => Turn::Singly { count, plain: false },
         };
-        while turn == Turn::More && taken.messages.len() < TURN_MESSAGES_MAX {
+        while turn == Turn::More
+            && taken.messages.len() < TURN_MESSAGES_MAX
+            && taken.bytes.len() < TURN_BYTES_MAX
+        {
             turn = self.take_batch(taken, core);
         }
         taken.put(self.transport, core);
@@ -251,10 +254,10 @@ impl Inlet {
         }
         // Without, senders that are gone have no unit.
         let _ = fdpass::pass_pidfds(self.socket.as_fd(), true);
-        let mut left = count;
-        while left > 0 {
+        let (mut left, mut bytes) = (count, 0);
+        while left > 0 && bytes < TURN_BYTES_MAX {
             learn(core);
-            let goes_on = match self.front(plain) {
+            let taken = match self.front(plain) {
                 Front::Nothing => {
                     left = 0;
                     break;
@@ -262,10 +265,9 @@ impl Inlet {
                 Front::Plain => self.read_one(buffer, core),
                 Front::Offered(seen) => self.take_offered(&seen, core),
             };
-            if !goes_on {
-                // It may still be there.
-                break;
-            }
+            // It may still be there.
+            let Some(taken) = taken else { break };
+            bytes += taken;
             left -= 1;
         }
         let _ = fdpass::pass_pidfds(self.socket.as_fd(), false);
@@ -287,12 +289,12 @@ impl Inlet {
         Front::of(looked)
     }
 
-    /// Takes a message without descriptors, with all that belongs to it; false when there is none.
-    fn read_one(&self, buffer: &mut [u8], core: &mut Core) -> bool {
-        let received = fdpass::recv(self.socket.as_fd(), buffer, &mut Vec::new(), false);
-        let Ok(received) = received else { return false };
+    /// Takes a message without descriptors, with all that belongs to it: how many bytes, if there is one.
+    fn read_one(&self, buffer: &mut [u8], core: &mut Core) -> Option<usize> {
+        let received = fdpass::recv(self.socket.as_fd(), buffer, &mut Vec::new(), false).ok()?;
+        let bytes = received.bytes;
         self.put(received, buffer, core);
-        true
+        Some(bytes)
     }
 
     /// Deals with a message without descriptors.
@@ -307,8 +309,8 @@ impl Inlet {
         }
     }
 
-    /// Takes a message with descriptors; false when it stays where it is.
-    fn take_offered(&mut self, seen: &Received, core: &mut Core) -> bool {
+    /// Takes a message with descriptors: how many bytes were read, unless it stays where it is.
+    fn take_offered(&mut self, seen: &Received, core: &mut Core) -> Option<usize> {
         let sender = seen.credentials.unwrap_or(UNKNOWN);
         let may_be_file = self.transport == Transport::Journal && seen.bytes == 0;
         let has_room = may_be_file && core.offered.make_room(sender.uid);
@@ -325,8 +327,7 @@ impl Inlet {
             let (now, sender) = (Moment::now(), (sender, pidfd));
             let uid = sender.0.uid;
             let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
-            core.message_file(uid, file, origin, now);
-            return true;
+            return Some(core.message_file(uid, file, origin, now));
         }
         let gone = match verdict {
             Verdict::Memory => core.letting_go.discard(self.socket.as_fd(), sender.uid, false),
@@ -334,7 +335,7 @@ impl Inlet {
         };
         if gone == Verdict::Stays {
             (self.stays, self.stays_of) = (Some(0), sender.uid);
-            return false;
+            return None;
         }
         let lost = match may_be_file {
             true if !has_room => (Kind::File, "its sender has too many unread files"),
@@ -342,7 +343,7 @@ impl Inlet {
             _ => (Kind::Descriptors, ""),
         };
         self.lose(seen, lost, core);
-        true
+        Some(seen.bytes)
     }
 
     fn lose(&self, seen: &Received, (kind, why): (Kind, &str), core: &mut Core) {

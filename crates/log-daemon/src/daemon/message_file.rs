@@ -13,6 +13,9 @@ use warren_log_store::entry::ENTRY_BYTES_MAX;
 /// Where others than root may have such a file, of no directory below.
 const DIRECTORIES: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
 
+/// Largest message of another user than root, bytes: each takes the daemon's time.
+const OF_USER_BYTES_MAX: i64 = 8 << 20;
+
 /// File systems of which a read does not wait for a server or a program: tmpfs (and memfds), ext4,
 /// XFS, btrfs, overlayfs; statfs(2).
 const FILE_SYSTEMS: [u64; 5] = [0x0102_1994, 0xef53, 0x5846_5342, 0x9123_683e, 0x794c_7630];
@@ -27,6 +30,9 @@ pub fn is_at_hand(fd: &OwnedFd) -> bool {
 pub fn read(fd: &OwnedFd, from_root: bool) -> Result<Vec<u8>, String> {
     let said = |e: rustix::io::Errno| e.to_string();
     let sealed = memfd::is_sealed(fd);
+    if !from_root && fstat(fd).is_ok_and(|stat| stat.st_size > OF_USER_BYTES_MAX) {
+        return Err("it is larger than 8 MiB, which only root's may be".to_owned());
+    }
     if !sealed {
         if !from_root && !is_temporary(fd) {
             return Err("the file is not in /dev/shm, /tmp or /var/tmp".to_owned());

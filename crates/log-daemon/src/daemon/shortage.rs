@@ -33,7 +33,7 @@ impl Shortage {
 impl Daemon {
     /// Takes streams of clients; true when there may be more.
     pub fn accept_streams(&mut self) -> bool {
-        let accepted = self.streams.accept(&self.epoll, &self.stream, &mut self.core);
+        let accepted = self.streams.accept(&self.stream, &mut self.core);
         match accepted {
             Ok(some) => {
                 self.shortage.is_told &= !some;

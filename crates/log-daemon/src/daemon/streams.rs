@@ -10,12 +10,11 @@
 //! [`crate::input::pending`] says how.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_sys::credentials;
-use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use warren_sys::file::set_nonblocking;
 use warren_sys::{process, socket};
@@ -29,6 +28,7 @@ use crate::daemon::pending::Pending;
 use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::told::WriterFields;
+use crate::daemon::stream_turns::{StreamTurns, StreamsOf};
 use crate::daemon::tokens::TOKEN_STREAMS;
 use crate::input::handover::UnitLog;
 use crate::input::loss::Kind;
@@ -71,6 +71,7 @@ const TURN_READS_MAX: usize = 8;
 /// All streams, by token.
 pub struct Streams {
     connections: BTreeMap<u64, Connection>,
+    turns: StreamTurns,
     next: u64,
     /// Those that the manager handed over, by its number.
     handed: BTreeMap<u64, u64>,
@@ -147,14 +148,18 @@ impl Streams {
 
     /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
     /// longer lines are split; there are so many descriptors.
+    ///
+    /// # Errors
+    /// When there is no descriptor to watch them by.
     pub fn new(
         left: PendingContent,
         directory: Option<PathBuf>,
         line_bytes_max: usize,
         descriptors: usize,
-    ) -> Streams {
-        Streams {
+    ) -> warren_sys::Result<Streams> {
+        Ok(Streams {
             connections: BTreeMap::new(),
+            turns: StreamTurns::new()?,
             next: 0,
             handed: BTreeMap::new(),
             left,
@@ -168,7 +173,7 @@ impl Streams {
             by_user: BTreeMap::new(),
             half_lines: HalfLines::default(),
             is_refusing: false,
-        }
+        })
     }
 
     /// Takes new connections; true when there were some, whose lines are read in later turns. One too
@@ -176,12 +181,7 @@ impl Streams {
     ///
     /// # Errors
     /// When the system has none to give; the connection stays where it is.
-    pub fn accept(
-        &mut self,
-        epoll: &Epoll,
-        listener: &OwnedFd,
-        core: &mut Core,
-    ) -> warren_sys::Result<bool> {
+    pub fn accept(&mut self, listener: &OwnedFd, core: &mut Core) -> warren_sys::Result<bool> {
         for turn in 0..TURN_MESSAGES_MAX {
             if core.letting_go.is_full() {
                 let errno = rustix::io::Errno::MFILE.raw_os_error();
@@ -195,7 +195,7 @@ impl Streams {
             } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
-                let added = self.add_client(epoll, socket, (id, stream), false, core.pending());
+                let added = self.add_client(socket, (id, stream), false, core.pending());
                 if let Err(why) = added {
                     core.lose_of(b"", None, (Kind::Stream, &why, 1));
                 }
@@ -235,7 +235,6 @@ impl Streams {
     /// Why it cannot be read.
     pub fn take_up_client(
         &mut self,
-        epoll: &Epoll,
         name: &str,
         socket: OwnedFd,
         pending: &mut Pending,
@@ -249,12 +248,11 @@ impl Streams {
             }
             None => Stream::new(longest),
         };
-        self.add_client(epoll, socket, (id, stream), true, pending)
+        self.add_client(socket, (id, stream), true, pending)
     }
 
     fn add_client(
         &mut self,
-        epoll: &Epoll,
         socket: OwnedFd,
         (id, stream): (Id128, Stream),
         kept: bool,
@@ -269,7 +267,6 @@ impl Streams {
             || self.directory.is_some()
                 && inherit::keep(&format!("{STREAM_NAME}{id}"), socket.as_fd());
         self.add(
-            epoll,
             Connection {
                 socket,
                 origin: Origin::Client { kept },
@@ -302,7 +299,6 @@ impl Streams {
     /// Why it cannot be read, as when there is no room.
     pub fn take(
         &mut self,
-        epoll: &Epoll,
         (key, socket): (u64, OwnedFd),
         unit: Arc<UnitLog>,
         boot: Id128,
@@ -315,7 +311,6 @@ impl Streams {
         id.0[8..].copy_from_slice(&key.to_be_bytes());
         let begun = self.take_begun(&name_of_handed(key));
         let token = self.add(
-            epoll,
             Connection {
                 socket,
                 origin: Origin::Handed(key),
@@ -346,12 +341,7 @@ impl Streams {
         self.left.lines.remove(name).unwrap_or_default()
     }
 
-    fn add(
-        &mut self,
-        epoll: &Epoll,
-        mut connection: Connection,
-        pending: &mut Pending,
-    ) -> Result<u64, String> {
+    fn add(&mut self, mut connection: Connection, pending: &mut Pending) -> Result<u64, String> {
         let token = TOKEN_STREAMS + self.next;
         let fits = self.connections.len() < self.bounds.all;
         let name = connection.name();
@@ -365,7 +355,7 @@ impl Streams {
         if !fits {
             return Err("there are too many".to_owned());
         }
-        epoll.add(&connection.socket, token, Interest::READ).map_err(|e| e.to_string())?;
+        self.turns.add(connection.of(), &connection.socket, token).map_err(|e| e.to_string())?;
         self.next += 1;
         if !connection.stream.begun().is_empty() {
             self.open_lines.insert(token);
@@ -384,22 +374,39 @@ impl Streams {
         self.connections.get(&token).is_some_and(|connection| connection.wants_unit)
     }
 
-    /// Reads from a stream that is ready; true when it may have more.
-    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) -> bool {
-        let turn = self.read_one(token, buffer, core);
+    /// Readable while a stream of that kind is.
+    pub fn fd(&self, of: StreamsOf) -> BorrowedFd<'_> {
+        self.turns.fd(of)
+    }
+
+    /// Those of a kind that can be read, in the order of this turn, and whether there may be more.
+    pub fn ready(&mut self, of: StreamsOf) -> (Vec<u64>, bool) {
+        self.turns.ready(of)
+    }
+
+    /// Reads from a stream that is ready: how many bytes, and whether it may have more.
+    pub fn read(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> (usize, bool) {
+        let (bytes, turn) = self.read_one(token, buffer, core);
         if turn == Some(Turn::Ended)
             && let Some(connection) = self.connections.get(&token)
         {
             // Others may hold it too, so closing it is not enough.
-            let _ = epoll.remove(&connection.socket);
+            self.turns.remove(connection.of(), &connection.socket);
         }
-        turn == Some(Turn::More)
+        (bytes, turn == Some(Turn::More))
     }
 
-    fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
-        let connection = self.connections.get_mut(&token)?;
+    fn read_one(
+        &mut self,
+        token: u64,
+        buffer: &mut [u8],
+        core: &mut Core,
+    ) -> (usize, Option<Turn>) {
+        let Some(connection) = self.connections.get_mut(&token) else { return (0, None) };
         let had_header = connection.stream.has_header();
+        let before = connection.looked_at;
         let mut turn = connection.read(buffer, core);
+        let bytes = connection.looked_at.saturating_sub(before);
         if connection.stream.has_header() && !had_header {
             connection.keep_header(self.directory.as_deref());
         }
@@ -414,7 +421,7 @@ impl Streams {
             self.ended.push(token);
         }
         self.note_line(token);
-        Some(turn)
+        (bytes, Some(turn))
     }
 
     /// Reads from all, at the end of the daemon; true when there may be more.
@@ -422,7 +429,7 @@ impl Streams {
         let tokens: Vec<u64> = self.connections.keys().copied().collect();
         let mut more = false;
         for token in tokens {
-            more |= self.read_one(token, buffer, core) == Some(Turn::More);
+            more |= self.read_one(token, buffer, core).1 == Some(Turn::More);
         }
         more
     }
@@ -556,6 +563,11 @@ enum Turn {
 }
 
 impl Connection {
+    /// Among whose it is read.
+    fn of(&self) -> StreamsOf {
+        StreamsOf::user(self.owner)
+    }
+
     fn name(&self) -> String {
         match self.origin {
             Origin::Client { .. } => name_of_client(self.id),

@@ -12,7 +12,10 @@ pub const TOKEN_CONTROL: u64 = 6;
 pub const TOKEN_KMSG: u64 = 7;
 pub const TOKEN_AUDIT: u64 = 8;
 pub const TOKEN_MOUNTS: u64 = 9;
-/// Streams have this and higher ones.
+/// Some stream of root's or a service's, and of others.
+pub const TOKEN_ROOT_STREAMS: u64 = 10;
+pub const TOKEN_OTHER_STREAMS: u64 = 11;
+/// Streams have this and higher ones, among themselves.
 pub const TOKEN_STREAMS: u64 = 16;
 /// Connections to the control socket have this and higher ones.
 pub const TOKEN_QUESTIONS: u64 = 1 << 63;

@@ -15,12 +15,22 @@ use crate::input::loss::Kind;
 use warren_log_store::entry::Fields;
 
 impl Core {
-    /// Takes a message that came as a file: at once, or when it was read.
-    pub fn message_file(&mut self, uid: u32, fd: OwnedFd, origin: Arc<Origin>, now: Moment) {
-        match message_file::is_at_hand(&fd) {
-            true => self.content(message_file::read(&fd, origin.is_root()), &origin, now),
-            false => self.offered.read(uid, fd, origin),
+    /// Takes a message that came as a file: at once, or when it was read. How many bytes were read at once.
+    pub fn message_file(
+        &mut self,
+        uid: u32,
+        fd: OwnedFd,
+        origin: Arc<Origin>,
+        now: Moment,
+    ) -> usize {
+        if !message_file::is_at_hand(&fd) {
+            self.offered.read(uid, fd, origin);
+            return 0;
         }
+        let content = message_file::read(&fd, origin.is_root());
+        let bytes = content.as_ref().map_or(0, Vec::len);
+        self.content(content, &origin, now);
+        bytes
     }
 
     fn content(
