@@ -117,6 +117,18 @@ def asking(root, question):
     os.killpg(0, 9)
 
 
+def busy_processes(root):
+    """No attack of ours: so many processes that compute."""
+    for _ in range(CLIENTS):
+        if os.fork() == 0:
+            while os.getppid() != 1:
+                sum(range(10000))
+            os._exit(0)
+    ready()
+    stay()
+    os.killpg(0, 9)
+
+
 def list_flood(root):
     asking(root, lambda number, count: ('List', {'patterns': ['*']}))
 
