@@ -398,3 +398,40 @@ fn connections_whose_instances_failed_do_not_count() {
         });
     }
 }
+
+/// A14: thousands of listeners in one unit. They are passed on though the service may open fewer files itself: what it
+/// then cannot open, as its libraries, is its own fault.
+#[test]
+fn a_service_has_more_sockets_than_it_may_open_files() {
+    const LISTENERS: u32 = 1500;
+    let listeners: String =
+        (0..LISTENERS).map(|number| format!("ListenStream=/run/many/{number}\n")).collect();
+    let service = |limit: u32| {
+        format!(
+            "[Unit]\nRequires=many.socket\nAfter=many.socket\n[Service]\nType=oneshot\nSockets=many.socket\n\
+             RemainAfterExit=yes\nLimitNOFILE={limit}:20000\n\
+             ExecStart=/bin/sh -c 'echo $$LISTEN_FDS $$(ulimit -Sn) $$(ls /proc/$$$$/fd | wc -l) >/run/many.out'\n"
+        )
+    };
+    let units = [
+        ("many.socket", &*format!("[Socket]\nService=many.service\n{listeners}")),
+        ("many.service", &service(2000)),
+        ("few.service", &service(1024)),
+    ];
+    let Some(m) = Machine::start("report-listeners", &units) else { return };
+    m.expect_job("start", "many.socket", "done");
+    m.expect_job("start", "many.service", "done");
+    let said = run(&m, "cat /run/many.out");
+    let numbers: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [passed, limit, open] = numbers[..] else { panic!("{said:?}") };
+    assert_eq!((passed, limit), (LISTENERS, 2000));
+    // With the standard ones, and none of the manager's.
+    assert!((LISTENERS + 3..LISTENERS + 6).contains(&open), "{open}");
+    m.expect_job("start", "few.service", "failed");
+    let status = m.call("Status", &json!({"unit": "few.service"}));
+    assert_eq!(
+        status["ended"].as_str().map(|text| text.ends_with("exited with code 127")),
+        Some(true),
+        "{status}"
+    );
+}

@@ -222,6 +222,45 @@ pub fn set_rlimit(resource: u8, soft: u64, hard: u64) -> Result<()> {
     }
 }
 
+const RLIMIT_NOFILE: u8 = 7;
+
+/// What `RLIMIT_NOFILE` was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    soft: u64,
+    hard: u64,
+}
+
+impl OpenFiles {
+    /// Has this process use numbers of file descriptors below `end`, which its soft limit may forbid; what the limit was,
+    /// if it was raised. [`OpenFiles::restore`] puts it back, which closes nothing.
+    ///
+    /// # Errors
+    /// `EMFILE` when the hard limit forbids it too.
+    pub fn allow_below(end: u64) -> Result<Option<OpenFiles>> {
+        let limit = prlimit(RLIMIT_NOFILE, None)?;
+        let (soft, hard) = (limit.rlim_cur, limit.rlim_max);
+        if end <= soft {
+            return Ok(None);
+        }
+        if end > hard {
+            return Err(Error::new("prlimit64 RLIMIT_NOFILE", libc::EMFILE));
+        }
+        let raised = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
+        prlimit(RLIMIT_NOFILE, Some(&raised))?;
+        Ok(Some(OpenFiles { soft, hard }))
+    }
+
+    /// Puts it back.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as after the hard limit was lowered.
+    pub fn restore(self) -> Result<()> {
+        let before = libc::rlimit64 { rlim_cur: self.soft, rlim_max: self.hard };
+        prlimit(RLIMIT_NOFILE, Some(&before)).map(|_| ())
+    }
+}
+
 const RLIMIT_NICE: u8 = 13;
 
 fn prlimit(resource: u8, new: Option<&libc::rlimit64>) -> Result<libc::rlimit64> {

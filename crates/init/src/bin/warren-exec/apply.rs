@@ -13,9 +13,10 @@ use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{ExecSpec, Keyring, LOG_STREAMS, TtyMode};
 use warren_init::protocol::session::CONTINUATION_FD;
+use warren_sys::child::{self, OpenFiles};
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::signal::{self, SignalSet};
-use warren_sys::{Error, child, utmp};
+use warren_sys::{Error, utmp};
 
 use crate::fds::own_fds_from;
 use crate::prepare::{Part, Prepared};
@@ -473,15 +474,18 @@ fn change_directory(prepared: &Prepared) -> Result<(), Failure> {
 }
 
 /// Every source is numbered above every target: see `fds::own_fds_from`.
+/// More of them than the program's soft limit of open files come to it all the same; that limit counts for what it opens.
 fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
     let mut next = 3;
+    let end = next as u64 + listen.len() as u64;
+    let raised = OpenFiles::allow_below(end).map_err(|e| failure(ExecStep::Fds, &e))?;
     for &fd in listen {
         child::install_fd(fd, next).at(ExecStep::Fds)?;
         next += 1;
     }
     // Not before: who hears of the helper's socket hears when we are the program.
     child::close_on_exec_from(next);
-    Ok(())
+    raised.map_or(Ok(()), |limit| limit.restore().at(ExecStep::Fds))
 }
 
 #[cfg(test)]
