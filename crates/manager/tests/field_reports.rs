@@ -435,3 +435,51 @@ fn a_service_has_more_sockets_than_it_may_open_files() {
         "{status}"
     );
 }
+
+/// A25: what a limit of a slice was is gone when it is set back, by an order, by an edit, and when its file goes.
+#[test]
+fn limits_of_a_slice_that_are_taken_back_are_none() {
+    let name = "limits_of_a_slice_that_are_taken_back_are_none";
+    let limited =
+        "[Slice]\nMemoryMax=100M\nMemoryHigh=90M\nTasksMax=50\nCPUQuota=20%\nCPUWeight=7\n";
+    let units =
+        [("few.slice", limited), ("a.service", "[Service]\nSlice=few.slice\nExecStart=@P stay\n")];
+    let Some(m) = Machine::start("report-slice-limits", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    let group = m.cgroup_directory().join("few.slice");
+    let files = ["memory.max", "memory.high", "pids.max", "cpu.max", "cpu.weight"];
+    let read = || {
+        files.map(|file| {
+            std::fs::read_to_string(group.join(file)).unwrap_or_default().trim().to_owned()
+        })
+    };
+    if read().contains(&String::new()) {
+        return lab::not_run(
+            name,
+            "a cgroup2 file system with controllers: `cargo xtask vm tests`",
+        );
+    }
+    let set = ["104857600", "94371840", "50", "20000 100000", "7"];
+    let none = ["max", "max", "max", "max 100000", "100"];
+    assert_eq!(read(), set);
+    run(
+        &m,
+        "systemctl set-property --runtime few.slice MemoryMax=infinity MemoryHigh=infinity TasksMax=infinity CPUQuota= CPUWeight=",
+    );
+    assert_eq!(read(), none, "by an order");
+    run(
+        &m,
+        "systemctl set-property --runtime few.slice MemoryMax=100M MemoryHigh=90M TasksMax=50 CPUQuota=20% CPUWeight=7",
+    );
+    assert_eq!(read(), set);
+    run(&m, "rm -r /run/systemd/system.control/few.slice.d");
+    m.write("few.slice", "[Slice]\nMemoryMax=infinity\nMemoryHigh=infinity\nTasksMax=infinity\nCPUQuota=\nCPUWeight=\n");
+    reload(&m);
+    assert_eq!(read(), none, "by an edit");
+    m.write("few.slice", limited);
+    reload(&m);
+    assert_eq!(read(), set);
+    remove(&m, "few.slice");
+    reload(&m);
+    assert_eq!(read(), none, "its file is gone");
+}
