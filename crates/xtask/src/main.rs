@@ -18,6 +18,7 @@ mod pages;
 mod purity;
 mod sbom;
 mod test;
+mod test_programs;
 mod vm;
 
 use anyhow::{Context, Result, ensure};

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 
 use crate::command::{cargo, cargo_with};
-use crate::{docs, named_tests, not_run, order, pages, purity};
+use crate::{docs, named_tests, not_run, order, pages, purity, test_programs};
 
-/// Test threads: the suites start processes of their own, and machines with two cores must do.
-const TEST_THREADS: &str = "--test-threads=4";
+/// Programs of tests that run at once, and threads of each: they start processes of their own, and machines with two
+/// cores must do.
+const AT_ONCE: (usize, usize) = (2, 3);
 
 /// Format, lints, purity, order.
 pub fn quick() -> Result<()> {
@@ -36,9 +37,11 @@ pub fn everything() -> Result<()> {
     cargo(&["build", "--locked", "--workspace", "--bins"])?;
     // Not --all-targets: that would leave out the examples which tests run, and run the benches.
     let list = not_run::begin()?;
-    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--", TEST_THREADS];
     let path = list.to_str().context("the path of the workspace is text")?;
-    let passed = cargo_with(&tests, &[(warren_testkit::NOT_RUN_VARIABLE, path)]);
+    let programs = test_programs::build(&["--workspace"])?;
+    let passed =
+        test_programs::run(&programs, AT_ONCE, &[(warren_testkit::NOT_RUN_VARIABLE, path)])
+            .and(cargo(&["test", "--locked", "--workspace", "--doc"]));
     let all_run = not_run::check(&list);
     passed.and(all_run)?;
     let strict = [("RUSTDOCFLAGS", "-D warnings")];

@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 
 use crate::command::{self, root};
+use crate::test_programs::{self, TestProgram};
 use crate::vm::{self, Boot, copy_modules};
 
 /// How long the machine may run when nothing is said, seconds.
@@ -48,15 +48,9 @@ cat /tests.sh > /new/run/tests.sh
 exec switch_root /new /bin/sh /run/tests.sh
 ";
 
-/// A program of tests.
+/// A program of tests, and the tests of it to run; all if there are none.
 struct Program {
-    package: String,
-    /// `lib`, or a file of `tests/`.
-    name: String,
-    /// Where its package is: tests run there.
-    directory: PathBuf,
-    path: PathBuf,
-    /// Tests to run; all if there are none.
+    of: TestProgram,
     only: Vec<String>,
 }
 
@@ -106,35 +100,12 @@ fn programs(what: &[&str]) -> Result<Vec<Program>> {
             "lib" => vec!["--lib"],
             name => vec!["--test", name],
         };
-        let words = ["test", "--locked", "--no-run", "--message-format=json", "-p", package];
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let text = command::output(&cargo, &[&words, &kind[..]].concat())?;
-        let found = text.lines().filter_map(|line| program(line, package, &only));
+        let found = test_programs::build(&[&["-p", package], &kind[..]].concat())?;
         let before = all.len();
-        all.extend(found);
+        all.extend(found.into_iter().map(|of| Program { of, only: only.clone() }));
         ensure!(all.len() > before, "{package} has no tests {name:?}");
     }
     Ok(all)
-}
-
-/// The program that a message of cargo's tells of, if it is one of tests of the package.
-fn program(line: &str, package: &str, only: &[String]) -> Option<Program> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let is_test = message["profile"]["test"].as_bool()?;
-    let manifest = Path::new(message["manifest_path"].as_str()?);
-    let target = &message["target"];
-    let name = match target["kind"][0].as_str()? {
-        "lib" => "lib",
-        _ => target["name"].as_str()?,
-    };
-    is_test.then_some(())?;
-    Some(Program {
-        package: package.to_owned(),
-        name: name.to_owned(),
-        directory: manifest.parent()?.to_owned(),
-        path: message["executable"].as_str()?.into(),
-        only: only.to_vec(),
-    })
 }
 
 /// What the machine runs.
@@ -148,8 +119,8 @@ fn script(programs: &[Program]) -> String {
         .to_owned();
     for program in programs {
         let only: String = program.only.iter().map(|name| format!(" '{name}'")).collect();
-        let (package, name) = (&program.package, &program.name);
-        let (directory, path) = (program.directory.display(), program.path.display());
+        let TestProgram { package, name, directory, path } = &program.of;
+        let (directory, path) = (directory.display(), path.display());
         writeln!(
             out,
             "cd {directory}; echo VM begin {package}/{name}\n\
@@ -216,7 +187,7 @@ fn judge(programs: &[Program], said: &str) -> Result<()> {
     let begin = said.find("VM kernel").context("the machine did not come as far as the tests")?;
     println!("{}", &said[begin..]);
     let mut failed = Vec::new();
-    for Program { package, name, .. } in programs {
+    for Program { of: TestProgram { package, name, .. }, .. } in programs {
         if !said.lines().any(|line| line == format!("VM end {package}/{name} 0")) {
             failed.push(format!("{package}/{name}"));
         }
@@ -233,9 +204,9 @@ mod checks {
     use super::*;
 
     fn known(name: &str) -> Program {
-        let directory = PathBuf::from("/src/a");
-        let path = PathBuf::from("/out/x");
-        Program { package: "a".to_owned(), name: name.to_owned(), directory, path, only: vec![] }
+        let (package, name) = ("a".to_owned(), name.to_owned());
+        let of = TestProgram { package, name, directory: "/src/a".into(), path: "/out/x".into() };
+        Program { of, only: vec![] }
     }
 
     #[test]
@@ -250,21 +221,5 @@ mod checks {
             check(&whole.replace("VM done", "")).is_err_and(|why| why.contains("ended before"))
         );
         assert!(check("Kernel panic").is_err());
-    }
-
-    #[test]
-    fn cargo_tells_which_programs_have_tests() {
-        let line = |kind: &str, is_test: bool| {
-            format!(
-                r#"{{"profile":{{"test":{is_test}}},"manifest_path":"/src/a/Cargo.toml",
-                "target":{{"kind":["{kind}"],"name":"x"}},"executable":"/out/x"}}"#
-            )
-            .replace('\n', "")
-        };
-        let name = |line: &str| program(line, "a", &[]).map(|found| found.name);
-        assert_eq!(name(&line("test", true)), Some("x".to_owned()));
-        assert_eq!(name(&line("lib", true)), Some("lib".to_owned()));
-        assert_eq!(name(&line("bin", false)), None);
-        assert_eq!(name("{\"reason\":\"build-finished\"}"), None);
     }
 }
