@@ -168,6 +168,42 @@ fn it_outlives_the_manager() {
     lab::until("it may", || read(&m, "kept").ends_with("open\n").then_some(()));
 }
 
+/// A process is held up before it is its program, and loses its helper, or the manager: it may open no more than others.
+#[test]
+fn who_goes_on_alone_is_restricted_all_the_same() {
+    const TEST: &str = "who_goes_on_alone_is_restricted_all_the_same";
+    let unit = |pipe: &str| {
+        format!(
+            "[Service]\nType=oneshot\nRestrictFileSystems=~proc\nOOMScoreAdjust=100\nStandardOutput=file:/run/{pipe}\n\
+             ExecStart=/bin/sh -c \"{SAY} o /proc/version /run/data\"\n"
+        )
+    };
+    let (helper, manager) = (unit("helper"), unit("manager"));
+    let units = [("helper.service", &*helper), ("manager.service", &*manager)];
+    let Some(m) = machine(TEST, "file-systems-alone", &units) else { return };
+    for name in ["helper", "manager"] {
+        // Whoever opens it to write waits for a reader.
+        m.run(&["mkfifo", &format!("/run/{name}")]).expect("made");
+        let stream = m.connect().expect("the manager listens");
+        let unit = format!("{name}.service");
+        lab::send_call(&stream, "Job", &json!({"type": "start", "unit": unit})).expect("sent");
+        let held = lab::until("it is held up", || m.unborn_pids().first().copied());
+        match name {
+            "helper" => {
+                for pid in m.all_helpers() {
+                    warren_sys::process::kill(pid, SIGKILL).expect("it is killed");
+                }
+            }
+            _ => assert!(m.kill_manager()),
+        }
+        let is_gone = warren_sys::process::pidfd_open(held).is_err();
+        assert!(!is_gone, "{name}: it goes on");
+        let said = m.run(&["timeout", "60", "cat", &format!("/run/{name}")]);
+        assert_eq!(said.as_deref(), Ok("no /proc/version\n/run/data\n"), "{name}\n{}", m.console());
+        m.wait_for(&unit, "inactive/dead");
+    }
+}
+
 /// A protection that is not in force is told at each start, and is none.
 #[test]
 fn what_the_kernel_does_not_give_is_told() {
