@@ -135,8 +135,8 @@ rows! {
     @Socket Acted Last (Mode): SocketMode DirectoryMode;
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
-        AcceptFileDescriptors;
-    @Socket Parsed Last (Bool): PassPIDFD PassFileDescriptorsToExec;
+        AcceptFileDescriptors PassPIDFD;
+    @Socket Parsed Last (Bool): PassFileDescriptorsToExec;
     @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
