@@ -46,7 +46,9 @@ fn word(exposure: u32) -> (&'static str, Tone) {
 
 impl Report {
     fn found(&self) -> Vec<(&'static Check, Open)> {
-        CHECKS.iter().map(|check| (check, (check.open)(&self.facts, &self.asked))).collect()
+        let counts = |check: &&Check| check.weight > 0 || self.asked_for(check).is_some();
+        let found = |check: &'static Check| (check, (check.open)(&self.facts, &self.asked));
+        CHECKS.iter().filter(counts).map(found).collect()
     }
 
     /// For programs.
@@ -180,6 +182,19 @@ mod tests {
         });
         let text = report.text(Style::default());
         assert!(text.contains("(asked for: PrivateTmp=yes)"), "{text}");
+        assert!(!text.contains("file systems"), "{text}");
+        report.asked.protections.push(warren_unit::config::SandboxSetting {
+            setting: "RestrictFileSystems",
+            value: "~proc\nsysfs".into(),
+        });
+        let text = report.text(Style::default());
+        assert!(text.contains("(asked for: RestrictFileSystems=~proc sysfs)"), "{text}");
+        report.facts.file_systems_limited = true;
+        let closed = report.text(Style::default());
+        assert!(
+            !closed.contains("RestrictFileSystems") && closed.contains("file systems"),
+            "{closed}"
+        );
         assert_eq!(report.json()["unit"], "a.service");
     }
 }

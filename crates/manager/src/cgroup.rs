@@ -5,6 +5,7 @@
 //! Thread: the loop.
 
 pub(crate) mod controllers;
+pub(crate) mod file_hook;
 pub(crate) mod limits;
 pub(crate) mod nft_sets;
 pub(crate) mod programs;

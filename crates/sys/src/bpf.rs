@@ -17,6 +17,8 @@ pub enum Hook {
     Bind4,
     /// The same of IPv6.
     Bind6,
+    /// open(2) of a file by a process of the group, also to execute it. Programs of outer groups are asked too.
+    FileOpen,
 }
 
 impl Hook {
@@ -28,6 +30,17 @@ impl Hook {
             Hook::Egress => (8, 1, 1),
             Hook::Bind4 => (18, 8, ALLOW_MULTI),
             Hook::Bind6 => (18, 9, ALLOW_MULTI),
+            // BPF_PROG_TYPE_LSM, BPF_LSM_CGROUP
+            Hook::FileOpen => (29, 43, ALLOW_MULTI),
+        }
+    }
+
+    /// What the program says of its licence. Some hooks are only for those whose licence goes with that of the kernel,
+    /// as the MIT licence does.
+    fn license(self) -> &'static std::ffi::CStr {
+        match self {
+            Hook::FileOpen => c"Dual MIT/GPL",
+            _ => c"MIT",
         }
     }
 
@@ -41,6 +54,7 @@ const ALLOW_MULTI: u32 = 2;
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
+const MAP_UPDATE: libc::c_int = 2;
 const MAP_GET_FD_BY_ID: libc::c_int = 14;
 const INFO_BY_FD: libc::c_int = 15;
 const PROG_LOAD: libc::c_int = 5;
@@ -49,6 +63,7 @@ const PROG_ATTACH: libc::c_int = 8;
 const PROG_DETACH: libc::c_int = 9;
 const PROG_GET_FD_BY_ID: libc::c_int = 13;
 const PROG_QUERY: libc::c_int = 16;
+const BTF_LOAD: libc::c_int = 18;
 
 /// Most programs of one group and hook that the kernel takes.
 const ATTACHED_MAX: usize = 64;
@@ -69,6 +84,8 @@ struct Load {
     name: [u8; NAME_BYTES],
     device: u32,
     attach_kind: u32,
+    of_types: [u32; 9],
+    function: u32,
 }
 
 /// For BPF_MAP_CREATE.
@@ -80,9 +97,28 @@ struct NewMap {
     value_bytes: u32,
     entries: u32,
     flags: u32,
+    inner: u32,
+    node: u32,
+    name: [u8; NAME_BYTES],
+    device: u32,
+    types: u32,
+    key_type: u32,
+    value_type: u32,
 }
 
-/// For BPF_MAP_LOOKUP_ELEM.
+/// For BPF_BTF_LOAD.
+#[repr(C)]
+#[derive(Default)]
+struct NewTypes {
+    types: u64,
+    log: u64,
+    bytes: u32,
+    log_bytes: u32,
+    log_level: u32,
+    unused: u32,
+}
+
+/// For BPF_MAP_LOOKUP_ELEM and BPF_MAP_UPDATE_ELEM.
 #[repr(C)]
 #[derive(Default)]
 struct Lookup {
@@ -160,6 +196,82 @@ pub fn counters_map() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// A map in which a process can have a number, 0 to begin with, which goes with the process ([`mark`]).
+pub fn marks_map() -> Result<OwnedFd> {
+    const TASK_STORAGE: u32 = 29;
+    /// BPF_F_NO_PREALLOC
+    const AS_NEEDED: u32 = 1;
+    const TYPE: u32 = 1;
+    let types = marks_types()?;
+    let mut attributes = NewMap {
+        kind: TASK_STORAGE,
+        key_bytes: size_of::<u32>() as u32,
+        value_bytes: size_of::<u32>() as u32,
+        flags: AS_NEEDED,
+        types: types.as_raw_fd() as u32,
+        key_type: TYPE,
+        value_type: TYPE,
+        name: LIMITS,
+        ..NewMap::default()
+    };
+    let fd = bpf("bpf MAP_CREATE", MAP_CREATE, &mut attributes)?;
+    // SAFETY: a new descriptor, which is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The types of such a map, which the kernel wants to know: `int` (Documentation/bpf/btf.rst).
+fn marks_types() -> Result<OwnedFd> {
+    const NAME: &[u8; 5] = b"\0int\0";
+    const HEADER_BYTES: u32 = 24;
+    /// BTF_KIND_INT, and of what it has: BTF_INT_SIGNED and 32 bits.
+    const INT: u32 = 1 << 24;
+    const SIGNED_32: u32 = 1 << 24 | 32;
+    let types: [u32; 4] = [1, INT, 4, SIGNED_32];
+    let types: Vec<u8> = types.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let (bytes, name_bytes) = (types.len() as u32, NAME.len() as u32);
+    let mut all = 0xeb9fu16.to_ne_bytes().to_vec();
+    all.extend([1, 0]);
+    let sections = [HEADER_BYTES, 0, bytes, bytes, name_bytes];
+    all.extend(sections.iter().flat_map(|word| word.to_ne_bytes()));
+    all.extend(types);
+    all.extend(NAME);
+    let mut attributes =
+        NewTypes { types: all.as_ptr() as u64, bytes: all.len() as u32, ..NewTypes::default() };
+    let fd = bpf("bpf BTF_LOAD", BTF_LOAD, &mut attributes)?;
+    // SAFETY: a new descriptor, which is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Gives the process behind a pidfd the number 0 in a map of [`marks_map`]. Allocates nothing.
+pub(crate) fn mark(map: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> Result<()> {
+    let (key, value) = (pidfd.as_raw_fd() as u32, 0u32);
+    let mut attributes = Lookup {
+        map: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(&key) as u64,
+        value: std::ptr::from_ref(&value) as u64,
+        ..Lookup::default()
+    };
+    bpf("bpf MAP_UPDATE_ELEM", MAP_UPDATE, &mut attributes).map(drop)
+}
+
+/// Whether the kernel asks programs of [`Hook::FileOpen`]: it takes them all the same where its list of security modules
+/// is without `bpf`. None if it does not say.
+pub fn are_asked_of_files() -> Option<bool> {
+    const LISTED: &str = "/sys/kernel/security/lsm";
+    const LIST_MODULES: libc::c_long = 461;
+    const LSM_ID_BPF: u64 = 110;
+    const MODULES_MAX: usize = 64;
+    if let Ok(listed) = std::fs::read_to_string(LISTED) {
+        return Some(listed.trim().split(',').any(|name| name == "bpf"));
+    }
+    let mut ids = [0u64; MODULES_MAX];
+    let mut bytes = size_of_val(&ids) as u32;
+    // SAFETY: an array of so many bytes, and where the kernel says how many it used.
+    let count = unsafe { libc::syscall(LIST_MODULES, ids.as_mut_ptr(), &raw mut bytes, 0) };
+    let ids = ids.get(..usize::try_from(count).ok()?)?;
+    Some(ids.contains(&LSM_ID_BPF))
+}
+
 /// The counters of a group at a hook; none if its program does not count. `id`: of the group.
 pub fn counters(group: BorrowedFd<'_>, id: u64, hook: Hook) -> Result<Option<Counters>> {
     let (ours, _) = own_attached(group, hook)?;
@@ -231,6 +343,9 @@ struct Query {
     attach_flags: u32,
     ids: u64,
     count: u32,
+    unused: u32,
+    /// Of each program; the kernel wants room for them at [`Hook::FileOpen`] alone.
+    each_flags: u64,
 }
 
 /// For BPF_OBJ_GET.
@@ -268,6 +383,8 @@ pub struct Program<'a> {
     pub map: Option<BorrowedFd<'a>>,
     /// It forbids nothing.
     pub only_counts: bool,
+    /// The kernel's number of the function that it is attached to, with [`Hook::FileOpen`]; else 0.
+    pub function: u32,
 }
 
 /// Loads a program.
@@ -293,8 +410,9 @@ pub fn load(hook: Hook, program: Program<'_>) -> Result<OwnedFd> {
         attach_kind,
         instructions: (code.len() / INSTRUCTION_BYTES) as u32,
         code: code.as_ptr() as u64,
-        license: c"MIT".as_ptr() as u64,
+        license: hook.license().as_ptr() as u64,
         name: if program.only_counts { ONLY_COUNTS } else { LIMITS },
+        function: program.function,
         ..Load::default()
     };
     let fd = bpf("bpf PROG_LOAD", PROG_LOAD, &mut attributes)?;
@@ -395,11 +513,13 @@ fn own_attached(group: BorrowedFd<'_>, hook: Hook) -> Result<(Vec<u32>, bool)> {
 /// Numbers of the programs that are attached to the group itself, and with which flags.
 fn attached(group: BorrowedFd<'_>, hook: Hook) -> Result<(Vec<u32>, u32)> {
     let mut ids = vec![0u32; ATTACHED_MAX];
+    let mut each_flags = vec![0u32; ATTACHED_MAX];
     let mut attributes = Query {
         target: group.as_raw_fd() as u32,
         kind: hook.numbers().1,
         ids: ids.as_mut_ptr() as u64,
         count: ATTACHED_MAX as u32,
+        each_flags: if hook == Hook::FileOpen { each_flags.as_mut_ptr() as u64 } else { 0 },
         ..Query::default()
     };
     bpf("bpf PROG_QUERY", PROG_QUERY, &mut attributes)?;
@@ -427,9 +547,15 @@ pub fn is_limited(group: BorrowedFd<'_>, hook: Hook) -> bool {
         let program = by_id("bpf PROG_GET_FD_BY_ID", PROG_GET_FD_BY_ID, id);
         let found =
             program.and_then(|program| program.map(|fd| information(fd.as_fd())).transpose());
-        // What cannot be asked counts: it is nobody's that only counts.
-        !matches!(found, Ok(None))
-            && !matches!(found, Ok(Some((info, _))) if info.name == ONLY_COUNTS)
+        match (hook, found) {
+            // Others may be for other functions of the kernel.
+            (Hook::FileOpen, found) => {
+                matches!(found, Ok(Some((info, _))) if info.name == LIMITS)
+            }
+            (_, Ok(None)) => false,
+            // What cannot be asked counts: it is nobody's that only counts.
+            (_, found) => !matches!(found, Ok(Some((info, _))) if info.name == ONLY_COUNTS),
+        }
     })
 }
 

@@ -611,6 +611,35 @@ pub fn enter_cgroup(dir: BorrowedFd<'_>) -> Result<()> {
     result
 }
 
+/// The flags of the open(2) by which a marked process says that it is done ([`seal`]); nothing else on the way to a
+/// program opens with all of them.
+pub const SEAL_FLAGS: i32 = libc::O_DIRECTORY | libc::O_DSYNC | libc::O_NONBLOCK;
+
+/// Gives this process a mark in a map of [`crate::bpf::marks_map`].
+pub fn mark(map: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: the calling process, by its number where it is.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, own_pid(), 0) };
+    check("pidfd_open", fd as _)?;
+    let fd = fd as RawFd;
+    // SAFETY: opened above and closed below.
+    let result = crate::bpf::mark(map, unsafe { BorrowedFd::borrow_raw(fd) });
+    // SAFETY: opened above.
+    unsafe { libc::close(fd) };
+    result
+}
+
+/// Opens a directory that everybody may read with [`SEAL_FLAGS`]: programs that look at marks find none that counts
+/// from here on.
+pub fn seal(directory: BorrowedFd<'_>) -> Result<()> {
+    let flags = SEAL_FLAGS | libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a live, terminated string; the fd is closed below.
+    let fd = unsafe { libc::openat(directory.as_raw_fd(), c".".as_ptr(), flags) };
+    check("openat", fd as _)?;
+    // SAFETY: opened above.
+    unsafe { libc::close(fd) };
+    Ok(())
+}
+
 /// Sets this process's OOM score adjustment, -1000 to 1000.
 pub fn set_oom_score_adjust(value: i16) -> Result<()> {
     let mut buffer = [0u8; 8];

@@ -114,8 +114,6 @@ pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
 /// Linux 6.5; of a process that has ended there is one since 6.16. The kernel makes a file for each
 /// message, which [`recv_plain`] saves.
 pub fn pass_pidfds(socket: BorrowedFd<'_>, on: bool) -> Result<()> {
-    /// SO_PASSPIDFD of the kernel.
-    const SO_PASSPIDFD: libc::c_int = 76;
     set_option(socket, SO_PASSPIDFD, on.into()).call("setsockopt SO_PASSPIDFD")
 }
 
@@ -139,6 +137,9 @@ pub fn refuse_fds(socket: BorrowedFd<'_>) -> Result<()> {
 pub fn allow_fds(socket: BorrowedFd<'_>) -> Result<()> {
     set_option(socket, SO_PASSRIGHTS, 1).call("setsockopt SO_PASSRIGHTS")
 }
+
+/// SO_PASSPIDFD of the kernel, since Linux 6.5.
+pub(crate) const SO_PASSPIDFD: libc::c_int = 76;
 
 /// SO_PASSRIGHTS of the kernel.
 pub(crate) const SO_PASSRIGHTS: libc::c_int = 83;

@@ -114,6 +114,8 @@ pub struct SocketOptions {
     pub pass_credentials: bool,
     /// PassSecurity=.
     pub pass_security: bool,
+    /// PassPIDFD=; since Linux 6.5.
+    pub pass_pidfd: bool,
     /// AcceptFileDescriptors=no, of Unix sockets; since Linux 6.16.
     pub refuse_fds: bool,
     /// PassPacketInfo=.
@@ -156,6 +158,7 @@ impl Default for SocketOptions {
             broadcast: false,
             pass_credentials: false,
             pass_security: false,
+            pass_pidfd: false,
             pass_packet_info: false,
             refuse_fds: false,
             timestamps: None,
@@ -303,6 +306,7 @@ fn set_options(
 }
 
 fn general_options(o: &SocketOptions) -> Vec<IntOption> {
+    use crate::fdpass::SO_PASSPIDFD;
     use libc::SOL_SOCKET as S;
     let on = |yes: bool, option: IntOption| yes.then_some(option);
     let value = |v: Option<u32>, name, option| v.map(|v| (name, S, option, i64::from(v)));
@@ -311,6 +315,7 @@ fn general_options(o: &SocketOptions) -> Vec<IntOption> {
         on(o.broadcast, ("Broadcast", S, libc::SO_BROADCAST, 1)),
         on(o.pass_credentials, ("PassCredentials", S, libc::SO_PASSCRED, 1)),
         on(o.pass_security, ("PassSecurity", S, libc::SO_PASSSEC, 1)),
+        on(o.pass_pidfd, ("PassPIDFD", S, SO_PASSPIDFD, 1)),
         on(o.timestamps == Some(Timestamps::Us), ("Timestamping", S, libc::SO_TIMESTAMP, 1)),
         on(o.timestamps == Some(Timestamps::Ns), ("Timestamping", S, libc::SO_TIMESTAMPNS, 1)),
         on(o.reuse_port, ("ReusePort", S, libc::SO_REUSEPORT, 1)),

@@ -169,7 +169,7 @@ properties! {
     RestrictRealtime "b" Const ~ "false";
     RestrictSUIDSGID "b" Const ~ "false";
     RestrictNamespaces "t" Const => |s, w| w.u64(filters::namespaces(s.exec()));
-    RestrictFileSystems "(bas)" Const ~ "false 0";
+    RestrictFileSystems "(bas)" Const => |s, w| filters::file_systems(s.exec(), w);
     BindPaths "a(ssbt)" Const => |s, w| protections::binds(s.exec(), "BindPaths", w);
     BindReadOnlyPaths "a(ssbt)" Const => |s, w| protections::binds(s.exec(), "BindReadOnlyPaths", w);
     TemporaryFileSystem "a(ss)" Const => |s, w| protections::temporary(s.exec(), w);

@@ -1,5 +1,6 @@
 //! What filters of system calls forbid, as systemd's clients read it.
 
+use warren_sandbox::bpf::file_system::{self, FileSystems};
 use warren_sandbox::seccomp::Arch;
 use warren_sandbox::seccomp::settings::{self, Calls, Denial, Filter, List};
 use warren_unit::config::ExecConfig;
@@ -61,6 +62,15 @@ pub fn families<'w>(exec: &ExecConfig, out: &'w mut Writer) -> &'w mut Writer {
     names.sort_unstable();
     let is_allowed = list.is_some_and(|list| list.is_allowed);
     out.structure().bool(is_allowed).strs(names)
+}
+
+/// The same of file systems.
+pub fn file_systems<'w>(exec: &ExecConfig, out: &'w mut Writer) -> &'w mut Writer {
+    let mut all = exec.protections.iter().chain(&exec.sandbox);
+    let asked = all.find(|asked| asked.setting == file_system::SETTING);
+    let list = asked.and_then(|asked| FileSystems::of(&asked.value));
+    let is_allowed = list.as_ref().is_some_and(|list| list.is_allowed);
+    out.structure().bool(is_allowed).strs(list.map(|list| list.names).unwrap_or_default())
 }
 
 /// The same of system calls, `NAME` or `NAME:ERRNO`.

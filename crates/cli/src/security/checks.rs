@@ -23,7 +23,7 @@ pub struct Check {
     pub name: &'static str,
     /// What the process can do if it is open.
     pub what: &'static str,
-    /// Tenths of a point.
+    /// Tenths of a point; 0 is looked at only where it is asked for.
     pub weight: u32,
     /// Settings that close it.
     pub settings: &'static [&'static str],
@@ -109,6 +109,7 @@ checks! {
     "kernel log" 2 ["ProtectKernelLogs"] "may read the kernel's log", |f, _| open(!f.is_mounted("/proc/kmsg"));
     "network" 5 ["PrivateNetwork"] "has the host's network", |f, _| open(!f.own.contains("net"));
     "addresses" 2 ["IPAddressDeny"] "may talk to every address", |f, _| open(!f.addresses_limited);
+    "file systems" 0 ["RestrictFileSystems"] "may open files of every file system", |f, _| open(!f.file_systems_limited);
     "users" 2 ["PrivateUsers"] "sees the host's users", |f, _| open(!f.own.contains("user"));
     "host name" 1 ["ProtectHostname"] "may change the host's name", |f, _| open(!f.own.contains("uts"));
     "file mode" 1 [] "makes files that others can read", |f, _| open(f.umask & 0o007 != 0o007);

@@ -39,6 +39,8 @@ pub struct Facts {
     pub devices_limited: bool,
     /// A program limits whom its group talks to.
     pub addresses_limited: bool,
+    /// A program limits the file systems that its group opens files of.
+    pub file_systems_limited: bool,
 }
 
 impl Facts {
@@ -76,6 +78,7 @@ impl Facts {
         if let Some(group) = process::cgroup_path(pid as i32).ok().and_then(|path| open(&path)) {
             facts.devices_limited = bpf::is_limited(group.as_fd(), Hook::Device);
             facts.addresses_limited = bpf::is_limited(group.as_fd(), Hook::Egress);
+            facts.file_systems_limited = bpf::is_limited(group.as_fd(), Hook::FileOpen);
         }
         Ok(facts)
     }

@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 12;
+    const VERSION: u8 = 13;
 }
 
 impl SpawnRequest {
@@ -130,7 +130,7 @@ pub enum HelperReply {
 }
 
 impl Packet for HelperReply {
-    const VERSION: u8 = 7;
+    const VERSION: u8 = 8;
 }
 
 /// What warrend reads from a helper.
@@ -304,6 +304,9 @@ pub struct ExecSpec {
     pub login_defaults: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
+    /// Which of the request's fds is the map in which the process marks itself: it may open files that are forbidden in
+    /// its group until it is the program (RestrictFileSystems=).
+    pub marks: Option<u16>,
     /// Stay in the session and process group of the manager instead of starting new ones. A
     /// mount helper must: autofs lets only that group pass an automount point that is waiting.
     pub keep_session: bool,

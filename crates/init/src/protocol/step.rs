@@ -69,6 +69,7 @@ steps! {
     ConfigurationDirectory = 241, "CONFIGURATION_DIRECTORY", "Making the configuration directories.";
     NumaPolicy = 242, "NUMA_POLICY", "Setting the NUMA memory policy.";
     Credentials = 243, "CREDENTIALS", "Reading the credentials.";
+    Bpf = 245, "BPF", "Getting ready for the program that restricts file systems.";
 }
 
 impl ExecStep {

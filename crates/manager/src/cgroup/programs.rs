@@ -1,10 +1,10 @@
 //! Programs of bpf(2) that limit what the processes of a group may use: devices and addresses.
 //!
 //! Groups with the same content share a program. A group's own settings and those of its slices are joined for
-//! addresses, because the kernel asks the innermost program alone; for devices it asks all.
+//! addresses, because the kernel asks the innermost program alone; for devices and file systems it asks all.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::rc::Rc;
 
@@ -14,6 +14,7 @@ use warren_sandbox::bpf::account;
 use warren_sandbox::bpf::address::{self, Direction, Lists};
 use warren_sandbox::bpf::bind::{self, Family, Rules};
 use warren_sandbox::bpf::device::{self, Kind, PSEUDO, Rule, access};
+use warren_sandbox::bpf::file_system::{self, FileSystems};
 use warren_sandbox::bpf::interface::Interfaces;
 use warren_sandbox::bpf::pinned::Pinned;
 use warren_sys::bpf::{self, Hook};
@@ -21,6 +22,7 @@ use warren_sys::cgroup::Tree;
 use warren_unit::config::{CgroupConfig, DeviceAllow, DevicePolicy, ExecConfig};
 
 use super::controllers::NotApplied;
+use super::file_hook::FileHook;
 use super::limits::cgroup_config;
 use crate::base::by_content::ByContent;
 
@@ -40,6 +42,8 @@ pub struct Allowed {
     binds: Rules,
     /// Programs of others, and the setting that names each.
     pinned: Vec<(&'static str, Pinned)>,
+    /// File systems that files are opened on; none for all.
+    file_systems: Option<FileSystems>,
     /// Packets are counted. Those of slices are not: the kernel asks the innermost program alone.
     counts: bool,
 }
@@ -75,8 +79,9 @@ impl Allowed {
             }
         }
         let binds = config.socket_bind.clone();
-        let pinned = pinned(config);
-        Allowed { devices: devices(config, exec), addresses, interfaces, binds, pinned, counts }
+        let (devices, pinned) = (devices(config, exec), pinned(config));
+        let file_systems = exec.and_then(file_systems);
+        Allowed { devices, addresses, interfaces, binds, pinned, file_systems, counts }
     }
 }
 
@@ -88,7 +93,8 @@ impl Allowed {
         let interfaces = (!self.interfaces.is_empty()).then_some("RestrictNetworkInterfaces");
         let binds = (self.binds != Rules::default()).then_some("SocketBindDeny");
         let pinned = self.pinned.first().map(|(setting, _)| *setting);
-        let all = [devices, addresses, interfaces, binds, pinned].into_iter().flatten();
+        let files = self.file_systems.as_ref().map(|_| file_system::SETTING);
+        let all = [devices, addresses, interfaces, binds, pinned, files].into_iter().flatten();
         all.map(|setting| not_applied(setting, "there are no control groups".to_owned())).collect()
     }
 }
@@ -148,6 +154,16 @@ fn named(allow: &DeviceAllow) -> DevicePatterns {
     let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
     let access = bit(read, access::READ) | bit(write, access::WRITE) | bit(make, access::MAKE);
     DevicePatterns::Named(allow.device.to_string(), access)
+}
+
+fn file_systems(exec: &ExecConfig) -> Option<FileSystems> {
+    let asked = exec.protections.iter().find(|asked| asked.setting == file_system::SETTING)?;
+    FileSystems::of(&asked.value)
+}
+
+/// Whether processes of such a unit mark themselves until they are its program (see [`file_system`]).
+pub fn restricts_file_systems(exec: &ExecConfig) -> bool {
+    file_systems(exec).is_some()
 }
 
 /// Rules for what is there: a device or a group of devices that is not can be used by nobody.
@@ -225,12 +241,14 @@ fn device_groups(text: &str) -> Vec<(Kind, u32, String)> {
 pub struct Programs {
     /// Counters of all groups whose traffic is counted.
     counters: Option<Rc<OwnedFd>>,
+    /// What programs about files need, once one was asked for.
+    files: Option<FileHook>,
     loaded: ByContent<(Hook, Vec<u8>), Rc<OwnedFd>>,
 }
 
 impl Default for Programs {
     fn default() -> Programs {
-        Programs { counters: None, loaded: ByContent::new(KEPT_MAX) }
+        Programs { counters: None, files: None, loaded: ByContent::new(KEPT_MAX) }
     }
 }
 
@@ -296,8 +314,38 @@ impl Programs {
                 failed.extend(done.err().map(|why| not_applied("SocketBindDeny", why)));
             }
         }
+        if before.file_systems != allowed.file_systems {
+            let done = self.restrict_files(tree, path, allowed.file_systems.as_ref());
+            failed.extend(done.err().map(|why| not_applied(file_system::SETTING, why)));
+        }
         failed.dedup();
         failed
+    }
+
+    /// Has processes of a group open files of no other file systems; all if there is no list.
+    fn restrict_files(
+        &mut self,
+        tree: &Tree,
+        path: &str,
+        list: Option<&FileSystems>,
+    ) -> Result<(), String> {
+        let Some(list) = list else { return self.put(tree, path, Hook::FileOpen, None) };
+        let hook = match self.files.take() {
+            Some(hook) => hook,
+            None => FileHook::of_kernel()?,
+        };
+        let hook = self.files.insert(hook);
+        let code = hook.program(list);
+        let program = self
+            .loaded
+            .get((Hook::FileOpen, bytes(&code)), |(_, code)| hook.load(code).map(Rc::new))?;
+        let group = tree.open_dir(path).map_err(|e| e.to_string())?;
+        bpf::attach(group.as_fd(), Hook::FileOpen, program.as_fd()).map_err(|e| e.to_string())
+    }
+
+    /// The map in which processes mark themselves, if a group was restricted as to files.
+    pub fn marks(&self) -> Option<BorrowedFd<'_>> {
+        self.files.as_ref().map(FileHook::marks)
     }
 
     /// Attaches a program to a group, or takes away what is attached.
@@ -336,12 +384,15 @@ impl Programs {
                 Some(map)
             }
         };
-        let code: Vec<u8> = code.iter().flat_map(|one| one.bytes()).collect();
         let map = map.as_ref().map(|map| map.as_fd());
-        self.loaded.get((hook, code), |(hook, code)| {
-            bpf::load(*hook, bpf::Program { code, map, only_counts }).map(Rc::new)
+        self.loaded.get((hook, bytes(code)), |(hook, code)| {
+            bpf::load(*hook, bpf::Program { code, map, only_counts, function: 0 }).map(Rc::new)
         })
     }
+}
+
+fn bytes(code: &[Instruction]) -> Vec<u8> {
+    code.iter().flat_map(|one| one.bytes()).collect()
 }
 
 /// Attaches programs of others, and takes those away that are named no more. Ours for packets go first: they are one for

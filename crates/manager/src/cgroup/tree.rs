@@ -134,6 +134,11 @@ impl Groups {
         self.programs.apply(&tree, path, before, allowed)
     }
 
+    /// The map in which processes mark themselves, if a group was restricted as to files (see [`Programs::marks`]).
+    pub fn marks(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.programs.marks()
+    }
+
     /// Over this tree, or without cgroups.
     pub fn new(tree: Option<Tree>) -> Groups {
         let watch = tree.as_ref().map(|_| Watch::new()).transpose();

@@ -5,6 +5,7 @@
 use crate::base::say::say;
 use crate::base::token;
 use crate::cgroup::limits::cgroup_config;
+use crate::cgroup::programs;
 use crate::daemon::Daemon;
 use crate::peer::devices::DEVICE_DAEMON;
 use crate::peer::log_link::{LINK_FD_NAME, LOG_DAEMON};
@@ -241,6 +242,10 @@ impl Daemon {
             passed_at += fd.iter().len();
             at
         });
+        let restricts = command.is_some_and(|(_, exec)| programs::restricts_file_systems(exec));
+        let marks = self.cgroup.groups.marks().filter(|_| restricts);
+        let marks = marks.map(|map| map.try_clone_to_owned()).transpose();
+        let marks = marks.map_err(|e| e.to_string())?;
         let nft_sets = self.tell_nft_sets(spawn);
         let host = SpawnHost {
             unit: &unit,
@@ -258,6 +263,7 @@ impl Daemon {
             plan: &plan,
             standard,
             namespace_store: (!store.is_empty()).then_some([store_at as u16, store_at as u16 + 1]),
+            marks: marks.as_ref().map(|_| passed_at as u16),
             must_hold: defaults.refuses_missing_protection,
             nft_sets,
             memory_pressure,
@@ -268,7 +274,9 @@ impl Daemon {
         let spec = ExecSpec { served, ..exec_spec(spawn, &host)? };
         let own = streams.into_iter().chain(input).map(Passed::Own);
         let passed = passed.into_iter().flatten().map(Passed::Stored);
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).chain(passed).collect();
+        let marks = marks.into_iter().map(Passed::Own);
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(own).chain(store).chain(passed);
+        let fds = fds.chain(marks).collect();
         self.spawning.helpers.spawn(id, Box::new(spec), fds)
     }
 

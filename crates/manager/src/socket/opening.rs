@@ -141,6 +141,7 @@ fn options(config: &SocketConfig) -> Result<SocketOptions, String> {
         broadcast: config.broadcast,
         pass_credentials: config.pass_credentials,
         pass_security: config.pass_security,
+        pass_pidfd: config.pass_pidfd,
         pass_packet_info: config.pass_packet_info,
         refuse_fds: config.refuse_fds,
         timestamps: match config.timestamping {

@@ -79,6 +79,8 @@ pub struct SpawnHost<'a> {
     pub standard: [Option<u16>; 3],
     /// Which of the packet's fds are the store of the run's namespaces.
     pub namespace_store: Option<[u16; 2]>,
+    /// Which of the packet's fds is the map in which the process marks itself (see [`ExecSpec::marks`]).
+    pub marks: Option<u16>,
     /// The sets of nf_tables that are told who it is.
     pub nft_sets: Vec<NftSet>,
 }
@@ -197,6 +199,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         cgroup: host.cgroup.clone(),
+        marks: host.marks,
         delegated: host.delegated.clone(),
         set_listen_pid,
         set_exec_pid,

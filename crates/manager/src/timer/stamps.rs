@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_of_ours_is_left_alone() {
-        let scratch = Scratch::new("stamps");
+        let scratch = Scratch::new("stamps-of-others");
         let target = scratch.write("target", "text");
         let link = scratch.path("stamp-a.timer");
         std::os::unix::fs::symlink(&target, &link).expect("a link");

@@ -67,6 +67,21 @@ pub fn load(to: R, from: R, offset: i16) -> Instruction {
     make(0x61, to, from, offset, 0)
 }
 
+/// `to = *(u64 *) (from + offset)`
+pub fn load_64(to: R, from: R, offset: i16) -> Instruction {
+    make(0x79, to, from, offset, 0)
+}
+
+/// `*(u32 *) (to + offset) = constant`
+pub fn store(to: R, offset: i16, constant: i32) -> Instruction {
+    make(0x62, to, R(0), offset, constant)
+}
+
+/// `if (register == 0) skip`, 64 bits: the kernel wants addresses that may be none asked so.
+pub fn skip_if_0_64(register: R, skip: i16) -> Instruction {
+    make(0x15, register, R(0), skip, 0)
+}
+
 /// `if (register != constant) skip`, 32 bits.
 pub fn skip_unless(register: R, constant: i32, skip: i16) -> Instruction {
     make(0x56, register, R(0), skip, constant)

@@ -279,6 +279,51 @@ fn packets_tell_of_their_way_and_time() {
     }
 }
 
+/// The pidfd that comes with the next message, if one does.
+fn received_pidfd(socket: &OwnedFd) -> Option<OwnedFd> {
+    use std::os::fd::{FromRawFd, RawFd};
+    const SCM_PIDFD: libc::c_int = 4;
+    let mut byte = [0u8; 1];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
+    let mut control = [0u64; 8];
+    // SAFETY: zeroes are such a value, with no address in it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: what it points to is live.
+    let bytes =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    assert_eq!(bytes, 1);
+    // SAFETY: the kernel filled it.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message).as_ref() }?;
+    assert_eq!((header.cmsg_level, header.cmsg_type), (libc::SOL_SOCKET, SCM_PIDFD));
+    // SAFETY: the data of such a message is one new descriptor, which is ours alone.
+    Some(unsafe { OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()) })
+}
+
+#[test]
+fn a_message_comes_with_a_pidfd_of_its_sender() {
+    let scratch = Scratch::new("socket-pidfd");
+    for pass_pidfd in [false, true] {
+        let path = scratch.text_path(if pass_pidfd { "with" } else { "without" });
+        let options = SocketOptions { pass_pidfd, ..SocketOptions::default() };
+        let l = listen(Kind::Datagram, &Address::Path(path.clone()), &options).expect("binds");
+        if l.refused.iter().any(|e| e.errno == libc::ENOPROTOOPT) {
+            return warren_testkit::not_run("pidfds of senders, which Linux 6.5 has");
+        }
+        assert_eq!(l.refused, []);
+        let sender = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+        sender.send_to(b"x", path).expect("sent");
+        let pidfd = received_pidfd(&l.fd);
+        assert_eq!(pidfd.is_some(), pass_pidfd);
+        let Some(pidfd) = pidfd else { continue };
+        let info = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+        let info = std::fs::read_to_string(info).expect("it is open");
+        assert!(info.contains(&format!("Pid:\t{}\n", std::process::id())), "{info}");
+    }
+}
+
 #[test]
 fn a_socket_that_takes_no_descriptors_takes_all_else() {
     let scratch = warren_testkit::Scratch::new("socket-refuses");

@@ -12,6 +12,7 @@ use crate::merged::known_word;
 use crate::parse::Entry;
 use crate::settings::{Id, Kind, List, Setting, Status, id};
 use crate::value::{self, Fault};
+use warren_sandbox::bpf::file_system;
 use warren_sandbox::{credentials, images, mounts::Plan, seccomp};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
@@ -697,6 +698,7 @@ fn wrong_words(setting: &str, text: &str) -> Vec<(Box<str>, String)> {
         return told.into_iter().collect();
     }
     let unknown = seccomp::settings::unknown_words(setting, text).into_iter();
+    let unknown = unknown.chain(file_system::unknown_words(setting, text));
     let mut out: Vec<_> = unknown.map(|word| (word, "is not known".to_owned())).collect();
     let words = value::plain_words(text);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

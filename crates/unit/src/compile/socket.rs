@@ -59,6 +59,7 @@ impl Unit<'_> {
             broadcast: flag(id!(Socket "Broadcast")),
             pass_credentials: flag(id!(Socket "PassCredentials")),
             pass_security: flag(id!(Socket "PassSecurity")),
+            pass_pidfd: flag(id!(Socket "PassPIDFD")),
             refuse_fds: !merged.flag(id!(Socket "AcceptFileDescriptors"), true),
             pass_packet_info: flag(id!(Socket "PassPacketInfo")),
             timestamping: self.timestamping(),

@@ -207,6 +207,8 @@ pub struct SocketConfig {
     pub pass_credentials: bool,
     /// PassSecurity=
     pub pass_security: bool,
+    /// PassPIDFD=
+    pub pass_pidfd: bool,
     /// AcceptFileDescriptors=no: the kernel refuses them.
     pub refuse_fds: bool,
     /// PassPacketInfo=

@@ -1,7 +1,7 @@
 //! In which order the settings of systemd.exec(5) are applied to a process.
 
 /// What is done, in order, and the settings that ask for it. `warren-exec` has the order in `prepare` and `apply`.
-pub const PHASES: [(&str, &[&str]); 14] = [
+pub const PHASES: [(&str, &[&str]); 15] = [
     (
         "before there is a process: environment files, users, directories, terminal",
         &[
@@ -165,6 +165,7 @@ pub const PHASES: [(&str, &[&str]); 14] = [
         ],
     ),
     ("as the user: the working directory", &["WorkingDirectory"]),
+    ("the last file that may be opened anywhere is open", &["RestrictFileSystems"]),
     (
         "the filter of system calls, the last step before the program",
         &[

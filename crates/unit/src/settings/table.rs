@@ -135,8 +135,8 @@ rows! {
     @Socket Acted Last (Mode): SocketMode DirectoryMode;
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
-        AcceptFileDescriptors;
-    @Socket Parsed Last (Bool): PassPIDFD PassFileDescriptorsToExec;
+        AcceptFileDescriptors PassPIDFD;
+    @Socket Parsed Last (Bool): PassFileDescriptorsToExec;
     @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
@@ -249,7 +249,7 @@ rows! {
     @Exec Applied Last (BoolOr(&["self", "identity", "full"])): PrivateUsers;
     @Exec Applied Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
     @Exec Applied Last (Raw): ProtectHostname;
-    @Exec Applied Append (Raw): RestrictNamespaces;
+    @Exec Applied Append (Raw): RestrictNamespaces RestrictFileSystems;
     @Exec Applied Last (BoolOr(&["full", "strict"])): ProtectSystem;
     @Exec Applied Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
     @Exec Applied Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
@@ -260,7 +260,6 @@ rows! {
     @Exec Acted Last (Text): SELinuxContext AppArmorProfile SmackProcessLabel;
     @Exec Applied Last (Raw): NetworkNamespacePath IPCNamespacePath;
     @Exec Applied Last (Raw): SystemCallErrorNumber MountFlags;
-    @Exec Sandbox Append (Raw): RestrictFileSystems;
     @Exec Applied Append (Raw): BindPaths BindReadOnlyPaths ReadWritePaths ReadOnlyPaths
         InaccessiblePaths ExecPaths NoExecPaths TemporaryFileSystem;
     @Exec Applied Append (Raw): RestrictAddressFamilies SystemCallFilter SystemCallArchitectures

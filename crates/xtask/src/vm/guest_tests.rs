@@ -44,6 +44,7 @@ for at in proc sys dev; do mount --move /$at /new/$at; done
 for at in run tmp dev/shm; do mkdir -p /new/$at; mount -t tmpfs tmpfs /new/$at; done
 mkdir -p /new/dev/pts; mount -t devpts devpts /new/dev/pts
 mount -t cgroup2 cgroup2 /new/sys/fs/cgroup
+mount -t securityfs securityfs /new/sys/kernel/security
 cat /tests.sh > /new/run/tests.sh
 exec switch_root /new /bin/sh /run/tests.sh
 ";

@@ -82,6 +82,8 @@ enum Phase {
     Directory,
     /// The fds that are passed.
     Fds,
+    /// What is forbidden in the group may not be opened from here on.
+    Seal,
     /// The helper is told that what follows may forbid to tell it anything.
     Report,
     /// The filter of system calls.
@@ -95,10 +97,10 @@ fn order(part: Part) -> &'static [Phase] {
     match part {
         Part::Whole => &[
             Signals, Leader, Streams, Records, View, Scheduling, Limits, Mask, Privileges,
-            Directory, Fds, Filter,
+            Directory, Fds, Seal, Filter,
         ],
         Part::BeforeSession => {
-            &[Signals, Leader, Streams, Records, Scheduling, Limits, Mask, Login, HandOver]
+            &[Signals, Leader, Streams, Records, Scheduling, Limits, Mask, Login, HandOver, Seal]
         }
         // What is made for the view has stated modes; the mask is set again after it.
         Part::InSession => &[View, Mask, Privileges, Directory, Fds, Report, Filter],
@@ -143,6 +145,9 @@ fn apply(
     pid: i32,
     report: &mut dyn FnMut(&Prepared),
 ) -> Result<(), Failure> {
+    if let Some(spared) = &prepared.spared {
+        child::mark(spared.marks.as_fd()).at(ExecStep::Bpf)?;
+    }
     if let Some(group) = enter {
         child::enter_cgroup(group).at(ExecStep::Cgroup)?;
     }
@@ -167,6 +172,10 @@ fn apply(
         Phase::Privileges => privileges(prepared),
         Phase::Directory => change_directory(prepared),
         Phase::Fds => install_fds(&prepared.listen),
+        Phase::Seal => match &prepared.spared {
+            Some(spared) => child::seal(spared.directory.as_fd()).at(ExecStep::Bpf),
+            None => Ok(()),
+        },
         Phase::Report => {
             report(prepared);
             Ok(())
@@ -494,18 +503,21 @@ mod tests {
 
     #[test]
     fn a_session_moves_the_view_alone() {
-        let only_with = [Phase::Login, Phase::HandOver, Phase::Report];
+        let only_with = [Phase::Login, Phase::HandOver, Phase::Report, Phase::Seal];
         let mut with: Vec<Phase> = [order(Part::BeforeSession), order(Part::InSession)].concat();
         with.retain(|phase| !only_with.contains(phase) && *phase != Phase::View);
         // Once for the files that modules make, once for the program.
         with.dedup();
         let mut without = order(Part::Whole).to_vec();
-        without.retain(|phase| *phase != Phase::View);
+        without.retain(|phase| ![Phase::View, Phase::Seal].contains(phase));
         assert_eq!(with, without);
         let at = |part, phase| order(part).iter().position(|p| *p == phase);
         assert_eq!(at(Part::InSession, Phase::View), Some(0));
         assert!(at(Part::Whole, Phase::View) < at(Part::Whole, Phase::Limits));
         assert_eq!(order(Part::Whole).last(), Some(&Phase::Filter));
         assert_eq!(order(Part::InSession).last(), Some(&Phase::Filter));
+        // Nothing is opened behind it but the program.
+        assert!(order(Part::Whole).ends_with(&[Phase::Fds, Phase::Seal, Phase::Filter]));
+        assert_eq!(order(Part::BeforeSession).last(), Some(&Phase::Seal));
     }
 }

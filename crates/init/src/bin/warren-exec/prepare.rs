@@ -62,6 +62,8 @@ pub struct Prepared {
     pub umask: u32,
     /// What is written down of it as a login.
     pub records: Option<Records>,
+    /// What it may open until it is the program.
+    pub spared: Option<Spared>,
     /// Fds that become 3, 4, 5, ...
     pub listen: Vec<RawFd>,
     /// Standard input, output, error.
@@ -94,6 +96,26 @@ pub struct Prepared {
     pub own_processes: bool,
     /// What the machine cannot give.
     pub missing: Missing,
+}
+
+/// A process opens what is forbidden in its group until it is the program.
+pub struct Spared {
+    /// The map that it marks itself in.
+    pub marks: OwnedFd,
+    /// A directory that everybody may read, by which it says that it is done.
+    pub directory: OwnedFd,
+}
+
+impl Spared {
+    fn of(
+        spec: &ExecSpec,
+        fds: &FdTable,
+        cgroup_root: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Spared>, SpawnError> {
+        let (Some(index), Some(root)) = (spec.marks, cgroup_root) else { return Ok(None) };
+        let (marks, directory) = (fds.copy(index, ExecStep::Bpf)?, fds.out_of_the_way(root)?);
+        Ok(Some(Spared { marks, directory }))
+    }
 }
 
 /// Records of a process as a login (`UtmpIdentifier=`).
@@ -162,6 +184,7 @@ pub fn prepare(
         argv: arguments(&spec, &identity)?,
         env,
         cgroup,
+        spared: Spared::of(&spec, &fds, cgroup_root)?,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
         _space: space,
@@ -201,6 +224,7 @@ fn before_session(
         argv: ExecStrings::default(),
         env: ExecStrings::default(),
         cgroup,
+        spared: Spared::of(&spec, &fds, cgroup_root)?,
         listen: Vec::new(),
         stdio: stdio::plan(&spec, &fds)?,
         _space: None,
@@ -244,6 +268,7 @@ pub fn in_session(
         argv: arguments(&spec, &identity)?,
         env,
         cgroup: None,
+        spared: None,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
         _space: space,

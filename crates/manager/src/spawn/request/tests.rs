@@ -91,6 +91,7 @@ fn asked_under(
         defaults,
         architecture_filter: &[8; 8],
         namespace_store: None,
+        marks: None,
     };
     let spawn = Spawn {
         unit: UnitId(0),
