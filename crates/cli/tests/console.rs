@@ -250,6 +250,32 @@ fn a_terminal_may_change_its_size_be_tiny_and_take_nothing() {
     console.leaves_the_terminal_as_it_was();
 }
 
+/// One with the coordinate 0 ended the thread that reads keys: the console took no key any more.
+#[test]
+fn whatever_a_terminal_sends_keys_go_on() {
+    let scratch = Scratch::new("console-rubbish");
+    let socket = silent_manager(&scratch);
+    let socket = socket.to_str().expect("text");
+    let mut console = Console::start(&["--socket", socket, "top"], (80, 24), &[]);
+    console.shows("[3 Units]");
+    for rubbish in [
+        "\x1b[<0;0;0M",
+        "\x1b[<0;0;5M\x1b[<64;0;0M",
+        "\x1b[M   ",
+        "\x1b[0;0R\x1b[0;0;0M",
+        "\x1b]0;qqq\x07\x1bPq\x1b\\",
+        "\x1b[9999999999999999999999999999999999999999;1~",
+    ] {
+        console.press(rubbish);
+        console.press("2");
+        console.shows("[2 Jobs]");
+        console.press("3");
+        console.shows("[3 Units]");
+    }
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+}
+
 #[test]
 fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     let scratch = Scratch::new("console-dumb");

@@ -16,6 +16,8 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod draw;
+pub mod fuzz;
+pub mod keys;
 pub mod lines;
 pub mod manager;
 pub mod model;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use warren_wire::control::{ActiveState, JobType, OverviewAnswer, TopAnswer};
 
+pub use crate::keys::Key;
 use crate::manager::{Start, UnitPage};
 use crate::model::{Model, Usage};
 use crate::page::{Page, Part};
@@ -38,27 +39,6 @@ pub struct Look {
     pub has_unicode: bool,
     /// The terminal tells of the mouse.
     pub has_mouse: bool,
-}
-
-/// A key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Key {
-    Char(char),
-    Control(char),
-    Enter,
-    Escape,
-    Backspace,
-    Tab,
-    BackTab,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
 }
 
 /// What was clicked on.
