@@ -23,6 +23,7 @@ pub(crate) mod records;
 pub(crate) mod restarts;
 mod rules_user;
 pub(crate) mod server;
+mod stop_plan;
 pub(crate) mod timers;
 mod top;
 pub(crate) mod user_lookup;

@@ -275,6 +275,8 @@ fn takes_turn(request: &Request) -> bool {
             | Request::Why(_)
             | Request::Devices(_)
             | Request::Timers(_)
+            | Request::StopPlan(_)
+            | Request::Unprotected(_)
             | Request::Status(_)
             | Request::Cat(_)
             | Request::FileState(_)

@@ -1,5 +1,6 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
+use crate::base::clock::now;
 use crate::base::command_line;
 use crate::base::conditions::Host;
 use crate::base::say::say;
@@ -10,6 +11,7 @@ use crate::config::fleet::{Applied, Shown};
 use crate::published::counters::Counters;
 use crate::published::locks::Locks;
 use crate::published::orders::Order;
+use crate::published::reloads::Reloads;
 use crate::published::scheduled::Scheduled;
 use crate::recording::files::Records;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -60,6 +62,8 @@ pub struct Shared {
     wake: Arc<EventFd>,
     /// What the loop counts of itself.
     pub counters: Counters,
+    /// The last reloads that changed units.
+    pub reloads: Reloads,
     /// Threads that look at conditions for clients.
     pub(crate) looks: Arc<AtomicUsize>,
     /// The search directories.
@@ -142,6 +146,7 @@ impl Shared {
             orders,
             wake,
             counters,
+            reloads: Reloads::new(now()),
             looks: Arc::default(),
             unit_path: places.unit_path,
             log_dir: places.log_dir,
