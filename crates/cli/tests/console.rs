@@ -444,6 +444,21 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     console.shows("ROOT CAUSE");
     console.press("2G");
     console.shows("waits.service waits to start for slow.service");
+    // Questions: two keys each, about what is under the cursor, and the command that answers them as well.
+    console.press("ac");
+    console.shows("warren why waits.service");
+    console.shows("slow.service is activating");
+    console.press("al");
+    console.shows("warren security");
+    console.shows("ask for no protection");
+    console.press("ab");
+    console.shows("No unit was started again by Restart=");
+    console.press("aj1\r");
+    console.shows("warren status 1");
+    console.press("ai-5min\r");
+    console.shows("warren logs waits.service --since -5min");
+    console.press("\x1b");
+    console.shows("[2 Jobs");
     // These are restarted, after a question.
     let pids = || ["web@1.service", "web@2.service"].map(|unit| ask(&["status", unit]));
     let pid_of = |text: &str| {

@@ -15,6 +15,7 @@
 // They panic when nothing can be written, and break the picture when it can.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod asking;
 pub mod draw;
 pub mod fuzz;
 pub mod keys;
@@ -24,6 +25,7 @@ pub mod model;
 pub mod numbers;
 mod page;
 pub mod poller;
+pub mod questions;
 pub mod run;
 pub mod state;
 pub mod table;

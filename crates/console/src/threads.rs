@@ -20,6 +20,7 @@ use crate::keys::{Input, Reader};
 use crate::manager::{Connect, Manager, Trouble};
 use crate::model::Usage;
 use crate::poller::{PERIOD, Poller, Update};
+use crate::questions::{ALL, Subject};
 use crate::state::{Event, Verb};
 use crate::usage::Sampler;
 
@@ -260,6 +261,22 @@ pub fn read_starts(connect: &dyn Connect, units: &Receiver<Arc<str>>, tell: &Syn
         let unit = last(unit, units);
         let starts = connect.past_starts(&unit);
         if tell.send(News::Event(Event::Starts(unit, starts))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers questions until nobody listens.
+pub fn answer(
+    connect: &dyn Connect,
+    questions: &Receiver<(usize, Subject)>,
+    tell: &SyncSender<News>,
+) {
+    while let Ok(first) = questions.recv() {
+        let (place, subject) = last(first, questions);
+        let Some(question) = ALL.get(place) else { continue };
+        let told = connect.answer(question.ask, &subject);
+        if tell.send(News::Event(Event::Answer(place, subject, told))).is_err() {
             return;
         }
     }
