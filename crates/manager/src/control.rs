@@ -5,6 +5,7 @@
 //! Thread: one thread for each connection.
 
 pub(crate) mod answer;
+mod authority;
 pub(crate) mod caller;
 pub(crate) mod careful_reader;
 pub(crate) mod comments;

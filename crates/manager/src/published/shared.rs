@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warren_bus::Authority;
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::graph::Definition;
 use warren_core::model::device_table;
@@ -52,6 +53,7 @@ pub struct Shared {
     locks: Mutex<Locks>,
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
+    authority: Mutex<Option<Authority>>,
     settings: Mutex<Settings>,
     context: Arc<Context>,
     users: Mutex<passwd::Current>,
@@ -138,6 +140,7 @@ impl Shared {
             locks: Mutex::new(Locks::in_file(places.locks.clone())),
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
+            authority: Mutex::default(),
             context: settings.context.clone(),
             settings: Mutex::new(settings),
             users: Mutex::default(),
@@ -179,6 +182,16 @@ impl Shared {
     /// Since when a reload is under way.
     pub fn reloads_since(&self) -> Option<Monotonic> {
         *lock(&self.reloads_since)
+    }
+
+    /// Puts up where polkit is asked.
+    pub fn publish_authority(&self, authority: Option<Authority>) {
+        *lock(&self.authority) = authority;
+    }
+
+    /// Where polkit is asked; nowhere without a bus.
+    pub fn authority(&self) -> Option<Authority> {
+        lock(&self.authority).clone()
     }
 
     /// Puts up what is known of devices.
