@@ -133,15 +133,56 @@ pub fn unit_verb(member: &str) -> Option<Verb> {
     Some(Verb { word, message: Some(message) })
 }
 
+/// Who wants it, as polkit knows them: `Subject` of its D-Bus interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// A client of the message bus, by its unique name.
+    Client(String),
+    /// A process, by what cannot be another's: its number, its start in ticks since the boot (proc_pid_stat(5),
+    /// `starttime`), and the user that it had when it connected.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its start.
+        start_time: u64,
+        /// Its user then.
+        uid: u32,
+    },
+}
+
+impl Who {
+    fn write(&self, body: &mut Writer) {
+        match self {
+            Who::Client(name) => {
+                body.structure().str("system-bus-name").array(b'{', |w| {
+                    w.structure().str("name").variant("s").str(name);
+                });
+            }
+            Who::Process { pid, start_time, uid } => {
+                body.structure().str("unix-process").array(b'{', |w| {
+                    w.structure().str("pid").variant("u").u32(*pid);
+                    w.structure().str("start-time").variant("t").u64(*start_time);
+                    // A number of 32 bits with a sign, as polkit has it.
+                    w.structure().str("uid").variant("i").i32(uid.cast_signed());
+                });
+            }
+        }
+    }
+}
+
 impl Question {
     /// The body of CheckAuthorization about this client of the bus. A person may be asked if the client allows that,
     /// and, as with systemd, always where there is a text for it.
     pub fn body(&self, client: &str, is_interactive: bool) -> Writer {
+        let has_text = self.unit.as_ref().is_some_and(|(_, verb)| verb.message.is_some());
+        self.body_about(&Who::Client(client.to_owned()), is_interactive || has_text)
+    }
+
+    /// The body of CheckAuthorization. Whether a person may be asked is for the caller to say.
+    pub fn body_about(&self, who: &Who, may_interact: bool) -> Writer {
         let message = self.unit.as_ref().and_then(|(_, verb)| verb.message);
         let mut body = Writer::new();
-        body.structure().str("system-bus-name").array(b'{', |w| {
-            w.structure().str("name").variant("s").str(client);
-        });
+        who.write(&mut body);
         body.str(self.action.id()).array(b'{', |w| {
             let mut detail = |name: &str, value: &str| _ = w.structure().str(name).str(value);
             if let Some((unit, verb)) = &self.unit {
@@ -153,10 +194,19 @@ impl Question {
                 detail("polkit.gettext_domain", "systemd");
             }
         });
-        let may_interact = is_interactive || message.is_some();
         body.u32(if may_interact { ALLOW_INTERACTION } else { 0 }).str("");
         body
     }
+}
+
+/// Takes the answer: nothing if it is allowed, else what is said of it. Dropped where there is none.
+pub type Verdict = Box<dyn FnOnce(Result<(), BusError>) + Send>;
+
+/// What polkit is to be asked for a client of another socket; no person is asked for a password.
+pub struct Authorize {
+    pub(crate) who: Who,
+    pub(crate) question: Question,
+    pub(crate) verdict: Verdict,
 }
 
 /// What a reply to CheckAuthorization says: nothing if the client may do it, else what it is answered.
@@ -266,6 +316,26 @@ mod tests {
         let left = pending.take_overdue(now + ANSWER_TIME);
         assert_eq!(left.len(), QUESTIONS_MAX - QUESTIONS_OF_USER_MAX);
         assert_eq!(pending.left(now), None);
+    }
+
+    /// As `busctl call` would have it; the first number is that of the process.
+    #[test]
+    fn a_process_is_named_by_what_no_other_one_has() {
+        let question = Question {
+            action: Action::ManageUnits,
+            unit: Some(("a.service".to_owned(), job_verb("start").expect("a verb"))),
+        };
+        let who = Who::Process { pid: 77, start_time: 1 << 40, uid: u32::MAX };
+        let body = question.body_about(&who, false);
+        let bytes =
+            [wire::method_return(To::Peer, 9, 8, CHECK_TYPES, body.len()), body.finish()].concat();
+        let message = wire::parse(&bytes).expect("a sound message");
+        let mut body = message.body();
+        body.align(8).expect("a structure");
+        assert_eq!(body.str(), Ok("unix-process"));
+        let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        assert!(has(b"start-time\0") && has(&(1_u64 << 40).to_le_bytes()) && has(&[0xff; 4]));
+        assert!(has(b"org.freedesktop.systemd1.manage-units\0") && has(b"a.service\0"));
     }
 
     fn check(reply: &[u8], want: Option<&str>) {

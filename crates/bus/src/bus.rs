@@ -1,5 +1,6 @@
 //! The running bus: a listening socket and the thread behind it.
 
+use crate::authority::{Authorize, Question, Verdict, Who};
 use crate::backend::Backend;
 use crate::server::{Link, Mail, Mailbox, Server};
 use crate::signals::Announcement;
@@ -114,6 +115,11 @@ impl Bus {
         }
     }
 
+    /// Where clients of other sockets have polkit asked.
+    pub fn authority(&self) -> Authority {
+        Authority(self.mailbox.clone())
+    }
+
     /// How long yet what may wait to be told has its time; [`Bus::relieve`] is to be called then.
     pub fn patience_left(&self, now: Instant) -> Option<Duration> {
         self.mailbox.patience_left(now)
@@ -134,6 +140,17 @@ impl Bus {
     /// Tells all subscribers. Never waits.
     pub fn announce(&self, announcement: Announcement) {
         self.mailbox.put(Mail::Announcement(announcement));
+    }
+}
+
+/// Has polkit asked for clients of other sockets: the bus's thread does it, which has the connection.
+#[derive(Clone)]
+pub struct Authority(Arc<Mailbox>);
+
+impl Authority {
+    /// Asks, without a person being asked for a password. Never waits; the verdict is dropped if the bus ends first.
+    pub fn ask(&self, who: Who, question: Question, verdict: Verdict) {
+        self.0.put(Mail::Authorize(Box::new(Authorize { who, question, verdict })));
     }
 }
 

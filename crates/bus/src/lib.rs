@@ -9,7 +9,7 @@
 //! [`properties`] (the one table of properties), [`backend`] (what the manager provides),
 //! [`Bus`] (the thread).
 
-mod authority;
+pub mod authority;
 pub mod backend;
 mod broker;
 mod bus;
@@ -33,7 +33,7 @@ mod transient;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
-pub use bus::{Bus, Hold, StartError};
+pub use bus::{Authority, Bus, Hold, StartError};
 pub use error::BusError;
 pub use listed::{is_listed, is_only_named};
 pub use signals::Announcement;

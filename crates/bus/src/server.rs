@@ -734,6 +734,7 @@ impl Server {
                     self.tell(|queue| queue.announce(announcement));
                 }
                 Mail::Answer(question, outcome) => touched.extend(self.answer(question, outcome)),
+                Mail::Authorize(asked) => self.ask_polkit_for(*asked),
                 Mail::Stop => stop = true,
             }
         }

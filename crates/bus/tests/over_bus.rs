@@ -435,6 +435,56 @@ fn whom_polkit_allows_it_may_do_it_once_and_nobody_waits_meanwhile() {
     assert!(ground.machine.is_up("a.service"));
 }
 
+/// A client of the control socket is asked about as one of the bus is, by its process.
+#[test]
+fn polkit_is_asked_for_clients_of_other_sockets() {
+    use warren_bus::authority::{Action, Question, Who, job_verb};
+    let (ground, mut bus) = joined("others");
+    let authority = ground.machine.authority();
+    let ask = |uid: u32| {
+        let (send, verdict) = std::sync::mpsc::channel();
+        let verb = job_verb("stop").expect("a verb");
+        let unit = Some(("a.service".to_owned(), verb));
+        let question = Question { action: Action::ManageUnits, unit };
+        let who = Who::Process { pid: 77, start_time: 5, uid };
+        authority.ask(who, question, Box::new(move |said| send.send(said).expect("it waits")));
+        verdict
+    };
+    let asked = |bus: &mut MessageBus| {
+        let check = bus.next();
+        assert_eq!(check.member, "CheckAuthorization");
+        assert_eq!(check.body().str(), Ok("unix-process"));
+        assert!(check.frame.windows(10).any(|part| part == b"start-time"));
+        check
+    };
+    let said = |verdict: std::sync::mpsc::Receiver<Result<(), warren_bus::BusError>>| {
+        let said = verdict.recv_timeout(warren_testkit::WAIT_MAX).expect("a verdict");
+        said.map_err(|error| error.to_string())
+    };
+    let verdict = ask(4711);
+    let check = asked(&mut bus);
+    bus.say(&check, true, false);
+    assert_eq!(said(verdict), Ok(()));
+    let verdict = ask(4711);
+    let check = asked(&mut bus);
+    bus.say(&check, false, false);
+    assert_eq!(said(verdict), Err(DENIED.to_owned()));
+    // A user has so many questions, others have theirs.
+    let open: Vec<_> = (0..16).map(|_| (ask(4711), asked(&mut bus))).collect();
+    assert!(said(ask(4711)).is_err_and(|why| why.contains("too many questions")));
+    let verdict = ask(4712);
+    let check = asked(&mut bus);
+    bus.say(&check, true, false);
+    assert_eq!(said(verdict), Ok(()));
+    // With the bus go all questions; without one there is an answer at once.
+    drop(bus);
+    for (verdict, _) in open {
+        let gone = verdict.recv_timeout(warren_testkit::WAIT_MAX);
+        assert_eq!(gone.err(), Some(std::sync::mpsc::RecvTimeoutError::Disconnected));
+    }
+    assert!(said(ask(4711)).is_err_and(|why| why.contains("on no message bus")));
+}
+
 #[test]
 fn a_user_has_some_questions_in_flight_and_no_more() {
     let (_ground, mut bus) = joined("questions");

@@ -85,8 +85,9 @@ pub enum Command {
     Why(WhyArgs),
     /// Show disks, the groups they belong to, the volumes made from them and where these are mounted
     Devices(DevicesArgs),
-    /// Say what protects services that run, as the kernel says of their processes, and what is left open
-    Security(Units),
+    /// Say what protects services that run, as the kernel says of their processes, and what is left open; without a
+    /// unit, which services ask for no protection
+    Security(MaybeUnits),
     /// Show timers: when they elapse and elapsed, how long what they start takes, and which of them meet
     Timers,
     /// Draw a timeline of a boot, a reload, a shutdown or the last minutes
@@ -221,6 +222,9 @@ pub struct StopArgs {
     /// Comment shown by status and why until the next start
     #[arg(long, short, value_name = "TEXT")]
     pub comment: Option<String>,
+    /// Only print what would be stopped with them, and what may start them again
+    #[arg(long, conflicts_with = "comment")]
+    pub dry_run: bool,
 }
 
 /// Arguments of mark.
@@ -414,6 +418,11 @@ pub struct RefreshArgs {
     /// Go back to an earlier generation
     #[arg(long, value_name = "N", conflicts_with_all = ["unit", "full"])]
     pub rollback: Option<u64>,
+    /// Reload nothing; print what the last N reloads changed, or the last one
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+        conflicts_with_all = ["unit", "full", "dry_run", "rollback"],
+        value_parser = clap::value_parser!(u8).range(1..))]
+    pub last: Option<u8>,
 }
 
 /// Arguments of list.
@@ -438,6 +447,22 @@ pub struct ListArgs {
     /// Do not print header and footer
     #[arg(long)]
     pub no_legend: bool,
+    /// Print units with most restarts, memory or tasks first, or those that changed their state last; 20 without --all
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["patterns", "state", "type", "failed", "no_legend"])]
+    pub by: Option<By>,
+}
+
+/// What units are ranked by.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Restarts by Restart= since somebody asked for the unit
+    Restarts,
+    /// Memory now
+    Memory,
+    /// Tasks now
+    Tasks,
+    /// The last change of state
+    Since,
 }
 
 /// Arguments of top.

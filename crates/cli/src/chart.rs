@@ -19,7 +19,7 @@ use warren_trace::words::Subject;
 use warren_wire::control::{Call, Record, RecordUnderWay, Records, RecordsAnswer};
 
 use crate::args::{ChartArgs, Global};
-use crate::client::Client;
+use crate::client::{CallError, Client};
 use crate::output::print_json;
 use crate::output::{clean_lines, print};
 
@@ -369,6 +369,23 @@ where
         Which::Named(name) => read_of(&bytes, name),
         Which::Kept(..) | Which::Between(..) => read_of(&bytes, "the manager's answer"),
     }
+}
+
+/// The last boot, or the one that goes on, as a table.
+///
+/// # Errors
+/// What the manager does not answer; that there is no recording is the answer.
+pub fn boot(client: &mut Client) -> std::result::Result<String, CallError> {
+    let answer = client.call(&Records {})?;
+    let Some(found) = request(Subject::Boot, 0, &answer) else {
+        return Ok(missing(Subject::Boot, &answer) + "\n");
+    };
+    let told = client.call(&found)?;
+    let bytes = warren_trace::base64::decode(&told.data).unwrap_or_default();
+    Ok(match read_of(&bytes, "the manager's answer") {
+        Ok(read) => clean_lines(&Form::Text.draw(&Analysis::of_file(&read))),
+        Err(error) => format!("{error:#}\n"),
+    })
 }
 
 /// Names of the recordings of a subject, the last first, from the manager's answer.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use warren_console::manager::{Connect, Manager, Start, Trouble, UnitPage};
+use warren_console::questions::{Ask, Subject};
 use warren_wire::control::{
     Cat, Clear, JobType, Jobs, Overview, OverviewAnswer, Status, Top, TopAnswer, Why,
 };
 
+use crate::answers::{self, LOG_LINES_MAX, LogOf, log_of, no_line};
 use crate::args::Global;
 use crate::client::{CallError, Client};
 use crate::connection::{control_socket, find_machine};
@@ -71,6 +73,24 @@ impl Link {
     }
 }
 
+impl Link {
+    /// The last lines of a log that answer a question.
+    fn read_log(&self, log: &LogOf, ask: Ask) -> Result<String, String> {
+        let mut command = self.logs(&log.unit);
+        command.arg("--lines").arg(LOG_LINES_MAX.to_string());
+        command.args(log.since.iter().map(|since| format!("--since={since}")));
+        command.args(log.grep.iter().map(|grep| format!("--grep={grep}")));
+        let output = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8_lossy(&output.stdout);
+        match (text.trim().is_empty(), errors.trim()) {
+            (false, _) => Ok(text.into_owned()),
+            (true, "") => Ok(no_line(ask).to_owned()),
+            (true, errors) => Err(clean(errors)),
+        }
+    }
+}
+
 /// The file system that a socket lies in: that of another process, proc(5), or ours.
 fn root_of(socket: &Path) -> PathBuf {
     let parts: Vec<_> = socket.components().take(4).collect();
@@ -104,6 +124,15 @@ impl Connect for Link {
             true => Err(clean(errors.trim())),
             false => Ok(starts),
         }
+    }
+
+    fn answer(&self, ask: Ask, subject: &Subject) -> Result<String, String> {
+        if let Some(log) = log_of(ask, subject) {
+            return self.read_log(&log, ask);
+        }
+        let mut client = Client::connect_at_once(&self.socket).map_err(|e| e.to_string())?;
+        client.answers_within(ANSWERS_WITHIN).map_err(|e| e.to_string())?;
+        answers::answer(&mut client, &self.root, ask, subject, true).map_err(|e| e.to_string())
     }
 
     fn root(&self) -> PathBuf {

@@ -13,6 +13,7 @@ macro_rules! complain {
     };
 }
 
+pub mod answers;
 pub mod args;
 mod author;
 pub mod chart;
@@ -34,6 +35,7 @@ mod manual;
 mod names;
 pub mod nest;
 pub mod output;
+mod ranking;
 pub mod render;
 pub mod security;
 pub mod timers;

@@ -17,6 +17,7 @@ use crate::output::{
 };
 
 pub(crate) mod origin;
+pub mod past;
 mod restarts;
 
 /// A line of text; writing to a String cannot fail.

@@ -9,7 +9,9 @@ mod facts;
 use serde_json::{Value, json};
 use warren_unit::config::ExecConfig;
 
-use crate::output::{Style, Tone};
+use warren_wire::control::{UnprotectedAnswer, UnprotectedService};
+
+use crate::output::{Style, Tone, cleaned};
 use checks::{CHECKS, Check, Open};
 pub use facts::Facts;
 
@@ -107,6 +109,30 @@ impl Report {
     }
 }
 
+/// Services that are up and whose files ask for no protection: what the manager says of their files.
+pub fn unprotected(answer: &UnprotectedAnswer, style: Style) -> String {
+    let answer = &*cleaned(answer);
+    if answer.total == 0 {
+        return format!("Each of {} services that are up asks for some protection.\n", answer.up);
+    }
+    let heading =
+        format!("{} of {} services that are up ask for no protection:", answer.total, answer.up);
+    let mut out = style.paint(Tone::Strong, &heading) + "\n";
+    let width = answer.services.iter().map(|service| service.name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    for UnprotectedService { name, user } in &answer.services {
+        let tone = if user.is_empty() { Tone::Bad } else { Tone::Warn };
+        let user = if user.is_empty() { "root" } else { user };
+        out += &style.paint(tone, &format!("  {name:width$}  as {user}"));
+        out.push('\n');
+    }
+    match answer.total.saturating_sub(answer.services.len() as u64) {
+        0 => {}
+        more => out += &format!("  {more} more\n"),
+    }
+    out + "What protects the process of one that does: warren security UNIT\n"
+}
+
 /// Names with commas between them, on lines of a terminal.
 fn wrapped(names: &[&str]) -> String {
     const COLUMNS: usize = 78;
@@ -171,6 +197,26 @@ mod tests {
         // What a filter would do, and nothing else.
         assert!(left.iter().all(|name| name.starts_with("calls:")), "{left:?}");
         assert!(exposure(&closed.found()) < 50);
+    }
+
+    #[test]
+    fn services_without_protection_are_named_with_their_user() {
+        let one = |name: &str, user: &str| UnprotectedService {
+            name: name.to_owned(),
+            user: user.to_owned(),
+        };
+        let services = vec![one("a.service", ""), one("long.service", "www")];
+        let text = |answer: &UnprotectedAnswer| unprotected(answer, Style::default());
+        let expected = "\
+3 of 9 services that are up ask for no protection:
+  a.service     as root
+  long.service  as www
+  1 more
+What protects the process of one that does: warren security UNIT
+";
+        assert_eq!(text(&UnprotectedAnswer { up: 9, total: 3, services }), expected);
+        let none = UnprotectedAnswer { up: 2, ..UnprotectedAnswer::default() };
+        assert_eq!(text(&none), "Each of 2 services that are up asks for some protection.\n");
     }
 
     #[test]

@@ -15,19 +15,24 @@ use warren_sys::signal;
 use warren_wire::control::{
     ActiveState, Call, CancelLeave, Cat, Clear, Devices, ErrorName, FileState, Hurry, JobResult,
     JobType, Jobs, JobsRow, Kill, KillWhom, LeaveHow, List, LoadState, Mark, Reexecute,
-    ReloadAnswer, ReloadConfiguration, ResetFailed, Shutdown, Status, StatusAnswer, Texts, Timers,
-    Totals, UnitRow, Why, WhyAnswer,
+    ReloadAnswer, ReloadConfiguration, Reloads, ResetFailed, Shutdown, Status, StatusAnswer,
+    StopPlan, Texts, Timers, Totals, UnitRow, Unprotected, Why, WhyAnswer,
 };
 
+use warren_console::manager::Connect;
+
+use crate::answers::why_nobody_looks;
 use crate::args::{
-    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
+    By, Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
     ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::connection::{command, control_socket, own_machine, with_hint};
+use crate::console::Link;
 use crate::leaving;
 use crate::names;
 use crate::output::{Style, clean_lines, print, print_json, tell_json, without_number};
+use crate::ranking;
 use crate::render;
 use crate::unit_files::{FileRequest, does_not_exist, one_by_one, print_states, states_in_root};
 use crate::waiting::Waiting;
@@ -137,14 +142,17 @@ impl Session {
     fn run(&mut self, command: Command) -> Result<i32> {
         match command {
             Command::Start(a) => self.jobs(JobType::Start, &a.units, false),
+            Command::Stop(a) if a.dry_run => self.stop_plan(&a.units),
             Command::Stop(a) => self.stop(&a.units, a.comment.as_deref()),
             Command::Restart(a) => self.restart(&a),
             Command::TryRestart(a) => self.jobs(JobType::TryRestart, &a.units, false),
             Command::Reload(a) => self.jobs(JobType::Reload, &a.units, false),
             Command::ReloadOrRestart(a) => self.jobs(JobType::Restart, &a.units, true),
+            Command::Refresh(RefreshArgs { last: Some(last), .. }) => self.last_reloads(last),
             Command::Refresh(a) => self.refresh(&a),
             Command::Status(a) if a.units.is_empty() => self.totals(),
             Command::Status(a) => self.status(&a.units),
+            Command::List(ListArgs { by: Some(by), all, .. }) => self.ranking(by, all),
             Command::List(a) => self.list(&a),
             Command::Show(a) => self.show(&a.units),
             Command::Cat(a) => self.cat(&a.units),
@@ -152,6 +160,7 @@ impl Session {
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
             Command::Timers => self.timers(),
+            Command::Security(a) if a.units.is_empty() => self.unprotected(),
             Command::Security(units) => self.security(&units.units),
             Command::IsActive(a) => self.is_state(&a.units, ActiveState::Active, EXIT_NOT_ACTIVE),
             Command::IsEnabled(a) => self.is_enabled(&a.units),
@@ -247,6 +256,46 @@ impl Session {
     fn stop(&mut self, units: &[String], comment: Option<&str>) -> Result<i32> {
         let comment = comment.map(str::to_owned);
         self.jobs_with(JobType::Stop, units, Jobs { comment, ..Jobs::default() })
+    }
+
+    /// What a stop of each would take with it; nothing is stopped.
+    fn stop_plan(&mut self, units: &[String]) -> Result<i32> {
+        for unit in self.expand_for_jobs(units)? {
+            let answer = self.ask(&StopPlan { unit: Some(unit.clone()) })?;
+            if !self.global.json {
+                print(&render::past::stop_plan(&unit, &answer, self.style));
+            }
+        }
+        Ok(0)
+    }
+
+    fn last_reloads(&mut self, last: u8) -> Result<i32> {
+        let answer = self.ask(&Reloads {})?;
+        if !self.global.json {
+            print(&render::past::reloads(&answer, last.into(), self.style));
+        }
+        Ok(0)
+    }
+
+    fn unprotected(&mut self) -> Result<i32> {
+        let answer = self.ask(&Unprotected {})?;
+        if !self.global.json {
+            print(&crate::security::unprotected(&answer, self.style));
+        }
+        Ok(0)
+    }
+
+    /// Units by how much there is of something.
+    fn ranking(&mut self, by: By, all: bool) -> Result<i32> {
+        let root = Link::new(&self.global)?.root();
+        let rows = ranking::ranked(&mut self.client, &root, by)?;
+        if self.global.json {
+            rows.iter().for_each(|row| print_json(&json!(row)));
+            return Ok(0);
+        }
+        let now_us = warren_sys::time::realtime_ns() / 1000;
+        print(&ranking::table(&rows, by, all, now_us, self.style));
+        Ok(0)
     }
 
     /// All jobs are in the queue before the first is waited for.
@@ -525,7 +574,7 @@ impl Session {
             (true, _) => {}
             (false, true) => print(&crate::devices::tree(&answer, self.style)),
             (false, false) => {
-                print(&crate::devices::nobody(self.why_nobody_looks()?.as_ref()));
+                print(&crate::devices::nobody(why_nobody_looks(&mut self.client)?.as_ref()));
             }
         }
         Ok(0)
@@ -572,14 +621,6 @@ impl Session {
             print(&crate::timers::table(&answer, self.style));
         }
         Ok(0)
-    }
-
-    /// What `Why` answers of the device daemon; nothing if it is not there.
-    fn why_nobody_looks(&mut self) -> Result<Option<WhyAnswer>> {
-        match self.client.call(&Why { unit: Some(crate::devices::DAEMON.to_owned()) }) {
-            Err(e) if e.is_no_such_unit() => Ok(None),
-            other => Ok(Some(other?)),
-        }
     }
 
     /// One word for each unit; 0 when at least one is in the state.

@@ -250,6 +250,32 @@ fn a_terminal_may_change_its_size_be_tiny_and_take_nothing() {
     console.leaves_the_terminal_as_it_was();
 }
 
+/// One with the coordinate 0 ended the thread that reads keys: the console took no key any more.
+#[test]
+fn whatever_a_terminal_sends_keys_go_on() {
+    let scratch = Scratch::new("console-rubbish");
+    let socket = silent_manager(&scratch);
+    let socket = socket.to_str().expect("text");
+    let mut console = Console::start(&["--socket", socket, "top"], (80, 24), &[]);
+    console.shows("[3 Units]");
+    for rubbish in [
+        "\x1b[<0;0;0M",
+        "\x1b[<0;0;5M\x1b[<64;0;0M",
+        "\x1b[M   ",
+        "\x1b[0;0R\x1b[0;0;0M",
+        "\x1b]0;qqq\x07\x1bPq\x1b\\",
+        "\x1b[9999999999999999999999999999999999999999;1~",
+    ] {
+        console.press(rubbish);
+        console.press("2");
+        console.shows("[2 Jobs]");
+        console.press("3");
+        console.shows("[3 Units]");
+    }
+    console.press("q");
+    console.leaves_the_terminal_as_it_was();
+}
+
 #[test]
 fn a_dumb_terminal_gets_a_list_and_no_colour_means_none() {
     let scratch = Scratch::new("console-dumb");
@@ -418,6 +444,21 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     console.shows("ROOT CAUSE");
     console.press("2G");
     console.shows("waits.service waits to start for slow.service");
+    // Questions: two keys each, about what is under the cursor, and the command that answers them as well.
+    console.press("ac");
+    console.shows("warren why waits.service");
+    console.shows("slow.service is activating");
+    console.press("al");
+    console.shows("warren security");
+    console.shows("ask for no protection");
+    console.press("ab");
+    console.shows("No unit was started again by Restart=");
+    console.press("aj1\r");
+    console.shows("warren status 1");
+    console.press("ai-5min\r");
+    console.shows("warren logs waits.service --since -5min");
+    console.press("\x1b");
+    console.shows("[2 Jobs");
     // These are restarted, after a question.
     let pids = || ["web@1.service", "web@2.service"].map(|unit| ask(&["status", unit]));
     let pid_of = |text: &str| {

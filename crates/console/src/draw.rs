@@ -7,9 +7,11 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use warren_wire::control::ActiveState;
 
+use crate::asking::{self, About, Asking};
 use crate::model::{Model, Usage};
 use crate::numbers::{bytes, percent, span};
 use crate::page::{Page, Part};
+use crate::questions::{ALL, Question};
 use crate::state::{Mode, PAGE_ROWS_OTHER, State, Target, page_rows, words_for};
 use crate::table::{Row, Sort, Tab, What};
 use crate::text::{cut, fit, plain, width, wrap};
@@ -99,10 +101,11 @@ pub fn draw(state: &State, buffer: &mut Buffer) {
     if area.width == 0 || area.height == 0 {
         return;
     }
-    match (&state.mode, &state.page) {
-        (Mode::Help, _) => help(state, &mut pen),
-        (_, Some(page)) => unit_page(state, page, &mut pen),
-        (_, None) => table(state, &mut pen),
+    match (&state.asking, &state.mode, &state.page) {
+        (Some(asking), ..) => questions(state, asking, &mut pen),
+        (None, Mode::Help, _) => help(state, &mut pen),
+        (None, _, Some(page)) => unit_page(state, page, &mut pen),
+        (None, _, None) => table(state, &mut pen),
     }
     foot(state, &mut pen);
 }
@@ -233,7 +236,7 @@ fn tab_texts(state: &State) -> impl Iterator<Item = (Tab, u64, String)> + '_ {
 
 /// What is at a place of the screen that shows this state, which must be settled.
 pub fn target(state: &State, x: usize, y: usize) -> Target {
-    if state.page.is_some() || state.mode == Mode::Help {
+    if state.page.is_some() || state.mode == Mode::Help || state.asking.is_some() {
         return Target::Nothing;
     }
     let height = usize::from(state.size.1);
@@ -545,10 +548,10 @@ const HELP: [&str; 23] = [
     "Space         mark            *  mark all shown      u  unmark all",
     "S X R C       start, stop, restart, clear failed: the marked units,",
     "              or the one under the cursor; you are asked before",
+    "a             questions: what restarts most, what a stop takes with it, ...",
     "p             pause           ?  this             q, Ctrl-C  quit",
     "Mouse         a click chooses a row (again: opens it), a table, or what to",
     "              sort by; the wheel scrolls; with Shift the terminal selects",
-    "",
     "On a unit's page: 1..5 or Tab for status, log, processes, starts, files;",
     "arrows scroll; the log follows until you scroll up, End follows again.",
     "",
@@ -566,9 +569,86 @@ fn help(state: &State, pen: &mut Pen<'_>) {
     }
 }
 
+/// The list of questions, or an answer under the command that gives the same.
+fn questions(state: &State, asking: &Asking, pen: &mut Pen<'_>) {
+    let columns = pen.columns();
+    match asking {
+        Asking::List(at) | Asking::About(About { question: at, .. }) => {
+            pen.put(
+                0,
+                0,
+                &cut("Questions, and the commands that answer them", columns),
+                Tone::Strong,
+            );
+            // Under the cursor also where there are fewer rows than questions.
+            let room = usize::from(state.size.1).saturating_sub(3).max(1);
+            let first = (at + 1).saturating_sub(room);
+            for (row, (place, question)) in
+                ALL.iter().enumerate().skip(first).take(room).enumerate()
+            {
+                let text = format!(
+                    "{} {}  {}",
+                    if place == *at { ">" } else { " " },
+                    Question::key(place),
+                    question.text
+                );
+                let wide = format!("{}  {}", fit(&text, 66), question.command);
+                let line = if columns >= 110 { wide } else { text };
+                pen.put(0, row + 1, &cut(&line, columns), Tone::Plain);
+                if place == *at {
+                    pen.whole_row(row + 1, Tone::Reversed);
+                }
+            }
+        }
+        Asking::Answer(answer) => {
+            let question = &ALL[answer.question];
+            pen.put(
+                0,
+                0,
+                &cut(&plain(&question.command_for(&answer.subject)), columns),
+                Tone::Strong,
+            );
+            let lines = answer.lines(state.size);
+            let shown = lines.iter().skip(answer.scrolled).take(asking::rows(state.size));
+            for (row, line) in shown.enumerate() {
+                pen.put(0, row + 2, &cut(line, columns), Tone::Plain);
+            }
+        }
+    }
+}
+
+/// What there is to say of a question: keys, what is typed, or what is wrong with that.
+fn questions_foot(asking: &Asking, columns: usize) -> (String, Tone) {
+    match asking {
+        Asking::List(at) => {
+            let command = ALL[*at].command;
+            (format!("a letter or Enter asks ({command})  Esc back"), Tone::Dim)
+        }
+        Asking::About(About { trouble: Some(trouble), .. }) => (trouble.clone(), Tone::Warn),
+        Asking::About(about) => {
+            let prompt = ALL[about.question].needs.prompt().unwrap_or_default();
+            let prompt = format!("{prompt}: ");
+            // The end of what is typed is seen.
+            let typed = plain(&about.typed);
+            let room = columns.saturating_sub(width(&prompt) + 1).max(1);
+            let over = typed.chars().count().saturating_sub(room);
+            let typed: String = typed.chars().skip(over).collect();
+            (format!("{prompt}{typed}_"), Tone::Reversed)
+        }
+        Asking::Answer(_) => {
+            ("arrows scroll  r ask again  a other questions  Esc back".to_owned(), Tone::Dim)
+        }
+    }
+}
+
 fn foot(state: &State, pen: &mut Pen<'_>) {
     let y = usize::from(pen.area.height) - 1;
     let columns = pen.columns();
+    if let Some(asking) = &state.asking {
+        let (line, tone) = questions_foot(asking, columns);
+        pen.put(0, y, &fit(&cut(&line, columns), columns), tone);
+        return;
+    }
     let (line, tone) = match (&state.mode, &state.page, &state.message) {
         (Mode::Question(verb, units), ..) => {
             (question(verb.title(), units, columns), Tone::Reversed)
@@ -581,9 +661,7 @@ fn foot(state: &State, pen: &mut Pen<'_>) {
         (_, Some(_), None) => {
             let silent = state.silent.as_ref().map_or("", |_| "NO ANSWER  ");
             (
-                format!(
-                    "{silent}Tab part  arrows scroll  S start  X stop  R restart  C clear  Esc back  ? keys"
-                ),
+                format!("{silent}Tab part  arrows scroll  a ask  S X R C act  Esc back  ? keys"),
                 Tone::Dim,
             )
         }
@@ -593,7 +671,7 @@ fn foot(state: &State, pen: &mut Pen<'_>) {
                 count => format!("{count} marked  "),
             };
             let keys =
-                "? keys  / filter  Enter open  Space mark  S X R C act  < > sort  t tree  q quit";
+                "? keys  a ask  / filter  Enter open  Space mark  S X R C act  < > sort  q quit";
             (format!("{marked}{keys}"), Tone::Dim)
         }
     };

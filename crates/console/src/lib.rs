@@ -15,13 +15,17 @@
 // They panic when nothing can be written, and break the picture when it can.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod asking;
 pub mod draw;
+pub mod fuzz;
+pub mod keys;
 pub mod lines;
 pub mod manager;
 pub mod model;
 pub mod numbers;
 mod page;
 pub mod poller;
+pub mod questions;
 pub mod run;
 pub mod state;
 pub mod table;

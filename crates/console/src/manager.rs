@@ -4,6 +4,8 @@ use std::process::Command;
 
 use warren_wire::control::{JobType, OverviewAnswer, ProcessRow, TopAnswer};
 
+use crate::questions::{Ask, Subject};
+
 /// What a unit's page shows, texts as `warren status` and `warren why` print them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnitPage {
@@ -63,6 +65,11 @@ pub trait Connect: Send + Sync {
     fn follow_log(&self, unit: &str) -> Command;
     /// The last starts and stops of a unit, the newest first, from the log; or why they are not known. May take long.
     fn past_starts(&self, unit: &str) -> Result<Vec<Start>, String>;
+    /// Answers a question, for people; may take long.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    fn answer(&self, ask: Ask, subject: &Subject) -> Result<String, String>;
     /// The manager's file system as it is seen from here; `/` for one beside us.
     fn root(&self) -> std::path::PathBuf;
 }

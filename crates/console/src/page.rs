@@ -133,7 +133,8 @@ impl Page {
     }
 }
 
-fn of_text(text: &str, columns: usize) -> Vec<String> {
+/// The lines of a text, each fit for a terminal, broken at so many columns.
+pub(crate) fn of_text(text: &str, columns: usize) -> Vec<String> {
     let lines = text.lines().take(TEXT_LINES_MAX);
     // Tabs of unit files.
     let plain = lines.map(|line| text::plain(&line.replace('\t', "    ")).into_owned());

@@ -6,7 +6,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use warren_sys::signal::{
@@ -18,6 +20,7 @@ use crate::lines;
 use crate::manager::Connect;
 use crate::model::Model;
 use crate::poller;
+use crate::questions::Subject;
 use crate::state::{Event, Look, Order, State, Verb};
 use crate::terminal::Screen;
 use crate::threads::{self, Follower, News, Question, Sample};
@@ -49,6 +52,7 @@ struct Threads {
     questions: SyncSender<Question>,
     actions: SyncSender<(Verb, Vec<Arc<str>>)>,
     starts: SyncSender<Arc<str>>,
+    asked: SyncSender<(usize, Subject)>,
     _hurry: Sender<()>,
 }
 
@@ -93,6 +97,7 @@ fn start_threads(connect: &Arc<dyn Connect>, tell: &SyncSender<News>) -> std::io
     let (questions, asked) = sync_channel(ORDERS_MAX);
     let (actions, ordered) = sync_channel(ORDERS_MAX);
     let (starts, units) = sync_channel(ORDERS_MAX);
+    let (asked_of, all_asked) = sync_channel(ORDERS_MAX);
     let with = || (connect.clone(), tell.clone());
     let (of, to) = with();
     spawn("manager", move || threads::poll(&*of, &to, &hurried))?;
@@ -104,7 +109,9 @@ fn start_threads(connect: &Arc<dyn Connect>, tell: &SyncSender<News>) -> std::io
     spawn("actions", move || threads::act(&*of, &ordered, &to))?;
     let (of, to) = with();
     spawn("starts", move || threads::read_starts(&*of, &units, &to))?;
-    Ok(Threads { samples, questions, actions, starts, _hurry: hurry })
+    let (of, to) = with();
+    spawn("answers", move || threads::answer(&*of, &all_asked, &to))?;
+    Ok(Threads { samples, questions, actions, starts, asked: asked_of, _hurry: hurry })
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -250,6 +257,14 @@ impl Console {
                 if self.threads.actions.try_send((verb, units)).is_err() {
                     let text = "Too much is being done already; ask again.".to_owned();
                     self.state.update(Event::Done(text));
+                }
+            }
+            Order::Ask(question, subject) => {
+                if let Err(full) = self.threads.asked.try_send((question, subject)) {
+                    let (TrySendError::Full((question, subject))
+                    | TrySendError::Disconnected((question, subject))) = full;
+                    let why = Err("Too much is being asked already; ask again.".to_owned());
+                    self.state.update(Event::Answer(question, subject, why));
                 }
             }
             Order::Quit => self.end = Some(End::Quit),

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use warren_wire::control::{ActiveState, JobType, OverviewAnswer, TopAnswer};
 
+use crate::asking::{Asking, Then};
+pub use crate::keys::Key;
 use crate::manager::{Start, UnitPage};
 use crate::model::{Model, Usage};
 use crate::page::{Page, Part};
+use crate::questions::Subject;
 use crate::table::{Row, Sort, Tab, What, Wish, members, rows, units_of};
 use crate::usage::WHOLE_MAX;
 
@@ -38,27 +41,6 @@ pub struct Look {
     pub has_unicode: bool,
     /// The terminal tells of the mouse.
     pub has_mouse: bool,
-}
-
-/// A key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Key {
-    Char(char),
-    Control(char),
-    Enter,
-    Escape,
-    Backspace,
-    Tab,
-    BackTab,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
 }
 
 /// What was clicked on.
@@ -105,6 +87,8 @@ pub enum Event {
     Starts(Arc<str>, Result<Vec<Start>, String>),
     /// What became of an action.
     Done(String),
+    /// The answer of a question, by its place, or why there is none.
+    Answer(usize, Subject, Result<String, String>),
 }
 
 /// What is to be done to units.
@@ -159,6 +143,8 @@ pub enum Order {
     ReadStarts(Arc<str>),
     /// Do this to these.
     Act(Verb, Vec<Arc<str>>),
+    /// Have a question answered, by its place.
+    Ask(usize, Subject),
     /// End.
     Quit,
 }
@@ -195,6 +181,8 @@ pub struct State {
     pub mode: Mode,
     /// The page that is open.
     pub page: Option<Page>,
+    /// A question on its way, over all else.
+    pub asking: Option<Asking>,
     /// What is to be said, and for how many ticks.
     pub message: Option<(String, u32)>,
     /// Why the manager does not answer, and for how many ticks it has not.
@@ -234,6 +222,7 @@ impl State {
             marked: BTreeSet::new(),
             mode: Mode::Browse,
             page: None,
+            asking: None,
             message: None,
             silent: None,
             is_paused: false,
@@ -275,6 +264,14 @@ impl State {
             Event::Log(unit, lines) => self.with_page(&unit, |page| page.take_log(lines)),
             Event::Starts(unit, starts) => self.with_page(&unit, |page| page.starts = Some(starts)),
             Event::Done(text) => self.say(text),
+            Event::Answer(question, subject, told) => {
+                // What comes late is of a question that is not shown any more.
+                if let Some(Asking::Answer(answer)) = &mut self.asking
+                    && (answer.question, &answer.subject) == (question, &subject)
+                {
+                    answer.told = Some(told);
+                }
+            }
         }
         Vec::new()
     }
@@ -388,6 +385,9 @@ impl State {
         if key == Key::Control('c') || key == Key::Control('d') {
             return vec![Order::Quit];
         }
+        if let Some(asking) = self.asking.take() {
+            return self.asking_key(asking, key);
+        }
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             // Any key closes it.
             Mode::Help => Vec::new(),
@@ -422,8 +422,35 @@ impl State {
         }
     }
 
+    fn asking_key(&mut self, asking: Asking, key: Key) -> Vec<Order> {
+        let unit = match &self.page {
+            Some(page) => Some(page.unit.to_string()),
+            None => self.current().filter(|row| row.is_unit()).map(unit_of),
+        };
+        match asking.key(key, unit.as_deref(), self.size) {
+            Then::Close => Vec::new(),
+            Then::Show(asking) => {
+                self.asking = Some(asking);
+                Vec::new()
+            }
+            Then::Ask(asking) => {
+                let order = match &asking {
+                    Asking::Answer(answer) => {
+                        Some(Order::Ask(answer.question, answer.subject.clone()))
+                    }
+                    _ => None,
+                };
+                self.asking = Some(asking);
+                order.into_iter().collect()
+            }
+        }
+    }
+
     /// A question is answered by keys alone: no click is to do something to units.
     fn click(&mut self, target: Target) -> Vec<Order> {
+        if self.asking.is_some() {
+            return Vec::new();
+        }
         match self.mode {
             Mode::Question(..) => return Vec::new(),
             Mode::Help => return self.key(Key::Escape),
@@ -449,6 +476,12 @@ impl State {
     }
 
     fn wheel(&mut self, is_down: bool) -> Vec<Order> {
+        if let Some(asking) = &mut self.asking {
+            if let Asking::Answer(answer) = asking {
+                answer.turn(is_down, WHEEL_ROWS, self.size);
+            }
+            return Vec::new();
+        }
         if self.mode != Mode::Browse {
             return Vec::new();
         }
@@ -498,6 +531,7 @@ impl State {
         match key {
             Key::Char('q' | 'Q') => return vec![Order::Quit],
             Key::Char('?' | 'h') => self.mode = Mode::Help,
+            Key::Char('a') => self.asking = Some(Asking::List(0)),
             Key::Char('/') => self.mode = Mode::Filter,
             Key::Char('p') => self.is_paused = !self.is_paused,
             Key::Up | Key::Char('k') => self.cursor = self.cursor.saturating_sub(1),
@@ -558,6 +592,10 @@ impl State {
             Key::BackTab | Key::Left => Part::ALL[(at + parts - 1) % parts],
             Key::Char(c @ '1'..='5') => Part::ALL[c as usize - '1' as usize],
             Key::Char('l') => Part::Log,
+            Key::Char('a') => {
+                self.asking = Some(Asking::List(0));
+                return Vec::new();
+            }
             key => {
                 self.action(key);
                 return Vec::new();
@@ -666,10 +704,7 @@ impl State {
         let Some(row) = self.current() else { return Vec::new() };
         let name = row.name.clone();
         if row.is_unit() {
-            let name = match &row.what {
-                What::Wait(wait) => wait.unit.as_deref().map_or(name, Arc::from),
-                _ => name,
-            };
+            let name: Arc<str> = unit_of(row).into();
             self.page = Some(Page::new(name.clone()));
             return vec![Order::Open(name)];
         }
@@ -711,6 +746,14 @@ impl State {
                 "{count} units are too many at once; at most {ACTION_UNITS_MAX}. Mark fewer with the space bar."
             )),
         }
+    }
+}
+
+/// The unit that a row stands for.
+fn unit_of(row: &Row) -> String {
+    match &row.what {
+        What::Wait(wait) => wait.unit.clone().unwrap_or_else(|| row.name.to_string()),
+        _ => row.name.to_string(),
     }
 }
 

@@ -4,23 +4,24 @@
 //! - Must not: hold up the runner: what it asks for is put into a queue, and a newer question takes an older one's place.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{
-    self, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
-};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SIGTSTP, SIGWINCH, SignalFd};
 
+use crate::keys::{Input, Reader};
 use crate::manager::{Connect, Manager, Trouble};
 use crate::model::Usage;
 use crate::poller::{PERIOD, Poller, Update};
-use crate::state::{Event, Key, Verb};
+use crate::questions::{ALL, Subject};
+use crate::state::{Event, Verb};
 use crate::usage::Sampler;
 
 /// Time between two questions for the page that is open.
@@ -265,6 +266,22 @@ pub fn read_starts(connect: &dyn Connect, units: &Receiver<Arc<str>>, tell: &Syn
     }
 }
 
+/// Answers questions until nobody listens.
+pub fn answer(
+    connect: &dyn Connect,
+    questions: &Receiver<(usize, Subject)>,
+    tell: &SyncSender<News>,
+) {
+    while let Ok(first) = questions.recv() {
+        let (place, subject) = last(first, questions);
+        let Some(question) = ALL.get(place) else { continue };
+        let told = connect.answer(question.ask, &subject);
+        if tell.send(News::Event(Event::Answer(place, subject, told))).is_err() {
+            return;
+        }
+    }
+}
+
 /// A log that is followed, until it is dropped.
 pub struct Follower(Child);
 
@@ -342,66 +359,41 @@ fn skip_line(reader: &mut impl BufRead) {
 
 /// Reads keys until nobody listens.
 pub fn read_keys(tell: &SyncSender<News>) {
+    if key_by_key(tell).is_none() {
+        // Of a terminal that is gone, `watch_signals` may have told already.
+        let _ = tell.send(News::End);
+    }
+}
+
+/// Nothing at the end of the terminal.
+fn key_by_key(tell: &SyncSender<News>) -> Option<()> {
+    let mut terminal = File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    let epoll = Epoll::new().ok()?;
+    epoll.add(&terminal, 0, Interest::READ).ok()?;
+    let (mut ready, mut reader, mut room) =
+        (Events::with_capacity(1), Reader::default(), [0; 1024]);
     loop {
-        match event::poll(PERIOD).and_then(|comes| comes.then(event::read).transpose()) {
-            Ok(None) => {}
-            Ok(Some(read)) => {
-                let keys = keys(&read).into_iter().map(|key| News::Event(Event::Key(key)));
-                for news in keys.chain(mouse(&read)) {
-                    if tell.send(news).is_err() {
-                        return;
-                    }
-                }
-            }
-            Err(_) => {
-                let _ = tell.send(News::End);
-                return;
+        epoll.wait(&mut ready, reader.patience()).ok()?;
+        let inputs = match ready.is_empty() {
+            true => reader.nothing_follows().into_iter().collect(),
+            false => match terminal.read(&mut room) {
+                Ok(0) => return None,
+                Ok(count) => reader.push(&room[..count]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return None,
+            },
+        };
+        for input in inputs {
+            let news = match input {
+                Input::Key(key) => News::Event(Event::Key(key)),
+                Input::Click(column, row) => News::Click(column, row),
+                Input::Wheel(is_down) => News::Event(Event::Wheel(is_down)),
+            };
+            if tell.send(news).is_err() {
+                return Some(());
             }
         }
     }
-}
-
-/// What the mouse did, if it is for us.
-fn mouse(read: &event::Event) -> Option<News> {
-    let event::Event::Mouse(mouse) = read else { return None };
-    match mouse.kind {
-        MouseEventKind::Down(MouseButton::Left) => Some(News::Click(mouse.column, mouse.row)),
-        MouseEventKind::ScrollDown => Some(News::Event(Event::Wheel(true))),
-        MouseEventKind::ScrollUp => Some(News::Event(Event::Wheel(false))),
-        _ => None,
-    }
-}
-
-/// What was pressed. Esc and a key that follow one another closely, as over a slow connection, are read as that key
-/// with Alt, which is no key of ours.
-fn keys(read: &event::Event) -> Vec<Key> {
-    let event::Event::Key(pressed) = read else { return Vec::new() };
-    if pressed.kind == KeyEventKind::Release {
-        return Vec::new();
-    }
-    let escape = pressed.modifiers.contains(KeyModifiers::ALT).then_some(Key::Escape);
-    escape.into_iter().chain(key(pressed)).collect()
-}
-
-fn key(key: &KeyEvent) -> Option<Key> {
-    Some(match key.code {
-        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Control(c),
-        KeyCode::Char(c) => Key::Char(c),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Tab => Key::Tab,
-        KeyCode::BackTab => Key::BackTab,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::Left => Key::Left,
-        KeyCode::Right => Key::Right,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        _ => return None,
-    })
 }
 
 /// Waits for signals, and for the end of the terminal.
@@ -443,15 +435,6 @@ pub fn drain(first: Option<News>, more: &Receiver<News>, most: usize) -> (Vec<Ne
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn esc_and_a_key_that_come_together_are_both() {
-        let read =
-            |modifiers| keys(&event::Event::Key(KeyEvent::new(KeyCode::Char('q'), modifiers)));
-        assert_eq!(read(KeyModifiers::ALT), [Key::Escape, Key::Char('q')]);
-        assert_eq!(read(KeyModifiers::CONTROL), [Key::Control('q')]);
-        assert_eq!(read(KeyModifiers::NONE), [Key::Char('q')]);
-    }
 
     #[test]
     fn of_a_very_long_line_the_begin_is_read() {

@@ -6,9 +6,11 @@ mod common;
 use std::sync::Arc;
 
 use common::{NOW_US, screen};
+use warren_console::asking::Asking;
 use warren_console::draw::target;
 use warren_console::manager::{Start, UnitPage};
 use warren_console::model::{Resource, Usage};
+use warren_console::questions::Subject;
 use warren_console::state::{ACTION_UNITS_MAX, Event, Key, Look, Mode, Order, State};
 use warren_console::usage::WHOLE_MAX;
 use warren_testkit::{Dice, seed, variable};
@@ -132,6 +134,14 @@ fn event(dice: &mut Dice, state: &State) -> Event {
         }
         11 => Event::Done(text()),
         12 => Event::Wheel(dice.roll(2) == 0),
+        16 => match &state.asking {
+            Some(Asking::Answer(answer)) => {
+                let told = if dice.roll(2) == 0 { Ok(text()) } else { Err(text()) };
+                Event::Answer(answer.question, answer.subject.clone(), told)
+            }
+            _ => Event::Answer(dice.roll(15) as usize, Subject::default(), Ok(text())),
+        },
+        17 => Event::Key(Key::Char('a')),
         13..16 => {
             // Wherever it is, and though the state may not be settled.
             let (x, y) = (dice.roll(260) as usize, dice.roll(70) as usize);

@@ -7,6 +7,7 @@ use std::path::Path;
 use common::{press, screen, state};
 use warren_console::draw::target;
 use warren_console::manager::{Start, UnitPage};
+use warren_console::questions::Subject;
 use warren_console::state::{Event, Key, Mode, Order, State, Target, Verb};
 use warren_console::table::{Sort, Tab};
 use warren_wire::control::{JobType, ProcessRow, ShutdownWait};
@@ -153,8 +154,28 @@ fn the_page_of_a_unit_has_parts() {
 }
 
 #[test]
+fn questions_are_listed_asked_and_answered() {
+    check("questions", keys("a↓↓"));
+    check("question-about", keys("ai10:"));
+    check("answer", |state| {
+        let subject = Subject { unit: Some("bert-db.service".to_owned()), ..Subject::default() };
+        let orders = press(state, "ao");
+        assert_eq!(orders, [Order::Ask(14, subject.clone())], "about the one under the cursor");
+        let text = "A stop of bert-db.service would stop 2 units:\n  bert-db.service   active\n";
+        state.update(Event::Answer(3, subject.clone(), Ok("of another question".to_owned())));
+        state.update(Event::Answer(14, subject, Ok(text.to_owned())));
+    });
+    let mut state = state((80, 24));
+    press(&mut state, "a\x1b");
+    assert!(state.asking.is_none(), "Esc leads back");
+    press(&mut state, "ad");
+    press(&mut state, "q");
+    assert!(state.asking.is_none() && state.page.is_none());
+}
+
+#[test]
 fn a_tiny_terminal_has_what_counts_most() {
-    for (size, expected) in [((10, 3), "  ROOT CA~\n> + bert-~\n? keys  /~\n"), ((1, 1), "~\n")] {
+    for (size, expected) in [((10, 3), "  ROOT CA~\n> + bert-~\n? keys  a~\n"), ((1, 1), "~\n")] {
         let shown = screen(&mut state(size));
         let rows = usize::from(size.1);
         assert_eq!(shown.lines().count(), rows, "{shown}");

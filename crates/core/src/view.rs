@@ -3,6 +3,8 @@
 //! A view costs a few pointers to make and never changes. The bus, the control socket and the
 //! charts read views; they never wait for the loop and the loop never waits for them.
 
+mod stop_plan;
+
 use crate::graph::cgroup_path;
 use crate::graph::cgroup_path::Strays;
 use crate::graph::{Definition, Graph};

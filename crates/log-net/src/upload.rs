@@ -1,5 +1,5 @@
 //! The log to a receiver over HTTP: warren-journal-upload, in the protocol of
-//! systemd-journal-upload(8), which systemd-journal-remote and others take.
+//! systemd-journal-upload(8), which systemd-journal-remote and others take, to Loki, or by OTLP ([`collector`]).
 //!
 //! It reads the log's files like any reader, so the log daemon never waits for it. Entries go out in
 //! batches in the Journal Export Format, each a request of its own; what the receiver has said it has
@@ -9,9 +9,14 @@
 //! takes others is left out, and that is said. Batches are compressed once the receiver says that it takes it.
 //!
 //! To `https:` it speaks TLS ([`crate::tls`]).
+//!
+//! A receiver that is not there, or that asks to be left alone for a while (429, 502, 503, 504), is tried again as often as
+//! [`Options::retries`] says, later each time. Nothing of the log is read meanwhile.
 
 mod batch;
-mod client;
+pub mod client;
+mod collector;
+mod retry;
 mod state;
 pub mod url;
 
@@ -19,14 +24,17 @@ use std::io::ErrorKind;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use rustls::ClientConfig;
 
 use crate::tls::renewed::Renewed;
 use crate::upload::batch::{Batch, halves};
-use crate::upload::client::{Answer, Client};
-use crate::upload::url::Url;
+use crate::upload::client::{Answer, Client, Headers};
+use crate::upload::collector::{Collector, Kind};
+use crate::upload::retry::Retries;
+use crate::upload::url::{Target, Url};
 pub use warren_log_show::Failure;
 use warren_log_show::ask;
 use warren_log_show::format::{Mode, Printer};
@@ -77,6 +85,16 @@ pub struct Options {
     pub compression: Compression,
     /// Which receivers are taken over TLS, and what is shown to them.
     pub tls: Option<Arc<Renewed<ClientConfig>>>,
+    /// What the receiver takes.
+    pub target: Target,
+    /// The unit is a label.
+    pub labels_units: bool,
+    /// Fields of the head of each request, such as a token.
+    pub headers: Headers,
+    /// How often a request is sent again before the program gives up.
+    pub retries: u32,
+    /// How long the receiver may take nothing, or not answer.
+    pub timeout: Duration,
 }
 
 /// Sends what there is, and what comes.
@@ -84,7 +102,12 @@ pub struct Options {
 /// # Errors
 /// When the log cannot be read, or the receiver cannot be reached or refuses.
 pub fn run(options: Options) -> Result<(), Failure> {
-    let Options { args, url, cursor, state, follow, compression, tls } = options;
+    let Options { args, url, cursor, state, follow, compression, .. } = options;
+    let collector = match options.target {
+        Target::Journal => None,
+        Target::Loki => Some(Collector::new(Kind::Loki, options.labels_units)),
+        Target::Otlp => Some(Collector::new(Kind::Otlp, options.labels_units)),
+    };
     if args.directory.is_none() && args.file.is_empty() {
         ask::write(&args);
     }
@@ -99,17 +122,36 @@ pub fn run(options: Options) -> Result<(), Failure> {
         None => journal.anywhere(),
         Some((cursor, inclusive)) => journal.seek(&cursor, Direction::Forward, inclusive)?,
     };
-    let mut upload = Upload::new(Client::new(url, tls), state, compression);
+    let mut client = Client::new(url, options.tls, options.headers, collector.is_some());
+    client.answers_within(options.timeout);
+    let retries = Retries::new(options.retries);
+    let mut upload = Upload { collector, retries, ..Upload::new(client, state, compression) };
     let query = Query::default();
     _ = reading.each(&query, Direction::Forward, &positions, &mut upload)?;
     _ = upload.rest()?;
     if follow { reading.follow(&query, Also::Nothing, &mut upload) } else { Ok(()) }
 }
 
+/// Whether the receiver asks for the same at another time (OTLP/HTTP, "Retryable Response Codes").
+fn is_for_later(status: u16) -> bool {
+    matches!(status, 429 | 502..=504)
+}
+
+/// Says what a receiver left out of a request that it took.
+fn tell_left_out(answer: &str) {
+    if let Some((count, why)) = collector::left_out(answer) {
+        let why: String = why.chars().take(TEXT_CHARS_MAX).collect();
+        warren_sys::tell!("the receiver left out {count} entries of a request: {why}");
+    }
+}
+
 struct Upload {
     client: Client,
     state: Option<PathBuf>,
     printer: Printer,
+    /// Makes JSON; without one the Journal Export Format goes out.
+    collector: Option<Collector>,
+    retries: Retries,
     compression: Compression,
     /// The receiver unpacks zstd, by what it said.
     takes_zstd: bool,
@@ -124,12 +166,16 @@ struct Upload {
 
 impl Sink for Upload {
     fn take(&mut self, entry: Entry) -> Go {
+        let mut head = Vec::new();
         self.entry.clear();
-        self.printer.put(&entry, &mut self.entry);
-        if !self.batch.has_room(self.entry.len()) {
+        match &mut self.collector {
+            None => self.printer.put(&entry, &mut self.entry),
+            Some(collector) => (head, self.entry) = collector.fragment(&entry),
+        }
+        if !self.batch.has_room(head.len() + self.entry.len()) {
             self.send()?;
         }
-        self.batch.add(&self.entry, Cursor::of(&entry));
+        self.batch.add(&head, &self.entry, Cursor::of(&entry));
         Ok(ControlFlow::Continue(()))
     }
 
@@ -151,6 +197,8 @@ impl Upload {
             client,
             state,
             printer,
+            collector: None,
+            retries: Retries::new(0),
             compression,
             takes_zstd: false,
             batch: Batch::default(),
@@ -166,13 +214,22 @@ impl Upload {
         let all = 0..batch.len();
         let mut parts = Vec::from([all]);
         while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
-            let answer = self.post(batch.part(&part))?;
+            let answer = match &self.collector {
+                None => self.deliver(batch.part(&part))?,
+                Some(collector) => {
+                    let body = collector.body(&batch, &part);
+                    self.deliver(&body)?
+                }
+            };
             let text: String = answer.text.chars().take(TEXT_CHARS_MAX).collect();
             let why = format!("the receiver refuses: {} {text}", answer.status);
             match answer.status {
                 200..300 => {
                     self.takes_zstd = answer.takes_zstd;
                     self.takes = true;
+                    if self.collector.is_some() {
+                        tell_left_out(&answer.text);
+                    }
                     self.keep(&batch, &part)?;
                 }
                 BAD_REQUEST | TOO_LARGE => match halves(&part) {
@@ -210,6 +267,24 @@ impl Upload {
         match self.refused.len() < REFUSED_MAX {
             true => Ok(()),
             false => Err(Failure(why)),
+        }
+    }
+
+    /// Sends a request until there is an answer that counts, as often as the bound says.
+    fn deliver(&mut self, bytes: &[u8]) -> Result<Answer, Failure> {
+        self.retries.begin();
+        loop {
+            let (failure, wanted) = match self.post(bytes) {
+                Ok(answer) if !is_for_later(answer.status) => return Ok(answer),
+                // Of a receiver that says so, and gets no more tries, the text is said by who asked.
+                Ok(answer) if self.retries.are_over() => return Ok(answer),
+                Ok(answer) => {
+                    (format!("the receiver answers {}", answer.status), answer.retry_after)
+                }
+                Err(failure) if self.retries.are_over() => return Err(failure),
+                Err(Failure(text)) => (text, None),
+            };
+            self.retries.wait(&failure, wanted);
         }
     }
 

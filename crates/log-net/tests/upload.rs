@@ -43,6 +43,11 @@ fn read_request(from: &mut impl BufRead) -> Option<Request> {
         }
     }
     let mut body = Vec::new();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    if let Some(length) = length {
+        from.take(length.parse().ok()?).read_to_end(&mut body).ok()?;
+        return Some(Request { head, body });
+    }
     loop {
         let mut size = String::new();
         from.read_line(&mut size).ok()?;
@@ -266,6 +271,187 @@ fn what_is_too_large_is_sent_in_smaller_requests() {
     assert!(output.status.success() && found == texts.join(" "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("413") && said.contains("left out: an entry of 1500"), "{said}");
+}
+
+/// A collector's request as JSON.
+fn json(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).expect("JSON")
+}
+
+/// The lines in a request to Loki.
+fn lines(request: &Request) -> String {
+    let streams = json(request)["streams"].as_array().cloned().unwrap_or_default();
+    let values =
+        streams.iter().flat_map(|stream| stream["values"].as_array().into_iter().flatten());
+    values.filter_map(|value| value[1].as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// A receiver of Loki's kind that does with each request what it is told; what it has taken, and the program's end.
+fn collect(
+    lab: &Lab,
+    more: &[&str],
+    does: impl FnMut(usize, &Request) -> Does,
+) -> (Vec<String>, Output) {
+    let (receiver, state) = (Receiver::new(), state(lab));
+    let words = [&[&*state, "--follow=no", "--to=loki"], more].concat();
+    let child = start(lab, &receiver.url(), &words);
+    let taken = serve(&receiver, does);
+    (taken, finish(child))
+}
+
+/// What a receiver does with a request.
+enum Does {
+    Answers(u16, &'static str),
+    /// Hangs up without an answer.
+    HangsUp,
+    /// Says nothing until the other one is gone.
+    SaysNothing,
+    /// Takes it, and no request behind it.
+    TakesTheLast,
+}
+
+fn serve(receiver: &Receiver, mut does: impl FnMut(usize, &Request) -> Does) -> Vec<String> {
+    let (mut taken, mut count) = (Vec::new(), 0);
+    loop {
+        let mut client = receiver.accept();
+        while let Some(request) = read_request(&mut client) {
+            count += 1;
+            match does(count, &request) {
+                Does::Answers(status, more) => {
+                    if status < 300 {
+                        taken.push(lines(&request));
+                    }
+                    answer(&mut client, status, more);
+                }
+                Does::HangsUp => break,
+                Does::SaysNothing => {
+                    let _ = client.read_to_end(&mut Vec::new());
+                    break;
+                }
+                Does::TakesTheLast => {
+                    taken.push(lines(&request));
+                    answer(&mut client, 204, "");
+                    return taken;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn loki_gets_streams_with_a_few_labels() {
+    let mut lab = Lab::new("upload-loki");
+    lab.append("a b");
+    let headers = lab.directory.join("headers");
+    std::fs::write(&headers, "X-Scope-OrgID: tenant-1\nAuthorization: Bearer secret\n")
+        .expect("writable");
+    let headers = format!("--headers={}", headers.display());
+    let mut seen = None;
+    let (taken, output) = collect(&lab, &[&headers], |_, request| {
+        seen = Some((request.head.clone(), json(request)));
+        Does::TakesTheLast
+    });
+    assert!(output.status.success() && taken == ["a b"], "{output:?}");
+    let (head, body) = seen.expect("a request");
+    assert!(head.starts_with("POST /loki/api/v1/push HTTP/1.1\r\n"), "{head}");
+    for line in ["Content-Type: application/json", "X-Scope-OrgID: tenant-1", "Bearer secret"] {
+        assert!(head.contains(line), "{head}");
+    }
+    let labels = body["streams"][0]["stream"].as_object().expect("labels");
+    assert!(labels.contains_key("host") && labels["job"] == "warrener", "{labels:?}");
+    assert!(!labels.contains_key("unit"), "units may be any number: {labels:?}");
+    // Nothing new: no connection.
+    let state = state(&lab);
+    let again = start(&lab, "http://127.0.0.1:1", &[&state, "--follow=no", "--to=loki"]);
+    assert!(finish(again).status.success());
+}
+
+/// Refused, silent, gone, busy: nothing is lost and nothing is passed over, and it is said once why it waits.
+#[test]
+fn a_collector_that_is_busy_or_silent_is_tried_again() {
+    let mut lab = Lab::new("upload-busy");
+    lab.append("a b c");
+    let (taken, output) = collect(&lab, &["--timeout=1"], |count, _| match count {
+        1 => Does::Answers(429, "Retry-After: 1\r\n"),
+        2 => Does::HangsUp,
+        3 => Does::SaysNothing,
+        4 => Does::Answers(503, "Retry-After: 0\r\n"),
+        _ => Does::TakesTheLast,
+    });
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && taken == ["a b c"], "{taken:?} {said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("the receiver answers 429; trying again in 1 s, 6 times"), "{said}");
+}
+
+#[test]
+fn tries_have_an_end_and_what_was_taken_is_kept() {
+    let mut lab = Lab::new("upload-gives-up");
+    let texts: Vec<String> = (0..20).map(|n| format!("{n}{}", "x".repeat(99_000))).collect();
+    lab.append(&texts.join(" "));
+    let receiver = Receiver::new();
+    let state = state(&lab);
+    let words = [&*state, "--follow=no", "--to=loki", "--retries=1"];
+    let child = start(&lab, &receiver.url(), &words);
+    let mut client = receiver.accept();
+    let first = lines(&read_request(&mut client).expect("a request"));
+    answer(&mut client, 204, "");
+    for _ in 0..2 {
+        read_request(&mut client).expect("the next one, and again");
+        answer(&mut client, 429, "Retry-After: 0\r\n");
+    }
+    let output = finish(child);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("refuses: 429"), "{said}");
+    // One that is not there at all.
+    drop((client, receiver));
+    let output = finish(start(&lab, "http://127.0.0.1:1", &words));
+    assert!(!output.status.success());
+    let (taken, output) =
+        collect(&lab, &[], |_, request| match lines(request).ends_with(&texts[19]) {
+            true => Does::TakesTheLast,
+            false => Does::Answers(204, ""),
+        });
+    assert!(output.status.success());
+    assert_eq!([vec![first], taken].concat().join(" "), texts.join(" "), "each once");
+}
+
+#[test]
+fn an_entry_that_loki_refuses_holds_up_no_other() {
+    let mut lab = Lab::new("upload-loki-bad");
+    lab.append("a b c d e");
+    let (taken, output) = collect(&lab, &[], |_, request| {
+        let lines = lines(request);
+        match lines.split(' ').any(|line| line == "c") {
+            true => Does::Answers(400, ""),
+            false if lines.ends_with('e') => Does::TakesTheLast,
+            false => Does::Answers(204, ""),
+        }
+    });
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(taken.join(" "), "a b d e");
+    assert!(output.status.success() && said.contains("left out: an entry of"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn otlp_says_what_it_left_out() {
+    let mut lab = Lab::new("upload-otlp");
+    lab.append("a b");
+    let receiver = Receiver::new();
+    let child = start(&lab, &receiver.url(), &["--follow=no", "--to=otlp", "--unit-label"]);
+    let mut client = receiver.accept();
+    let request = read_request(&mut client).expect("a request");
+    assert!(request.head.starts_with("POST /v1/logs HTTP/1.1\r\n"), "{}", request.head);
+    let records = &json(&request)["resourceLogs"][0]["scopeLogs"][0]["logRecords"];
+    assert_eq!(records[1]["body"]["stringValue"], "b");
+    let part = r#"{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old"}}"#;
+    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{part}", part.len());
+    client.get_mut().write_all(text.as_bytes()).expect("sent");
+    let output = finish(child);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("left out 1 entries of a request: too old"), "{said}");
 }
 
 /// Debian's receiver, which stays until the end of the test.

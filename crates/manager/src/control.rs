@@ -5,6 +5,7 @@
 //! Thread: one thread for each connection.
 
 pub(crate) mod answer;
+mod authority;
 pub(crate) mod caller;
 pub(crate) mod careful_reader;
 pub(crate) mod comments;
@@ -23,6 +24,7 @@ pub(crate) mod records;
 pub(crate) mod restarts;
 mod rules_user;
 pub(crate) mod server;
+mod stop_plan;
 pub(crate) mod timers;
 mod top;
 pub(crate) mod user_lookup;

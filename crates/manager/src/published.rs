@@ -8,5 +8,6 @@ pub(crate) mod counters;
 pub(crate) mod loader_thread;
 pub(crate) mod locks;
 pub(crate) mod orders;
+pub(crate) mod reloads;
 pub(crate) mod scheduled;
 pub(crate) mod shared;

@@ -500,7 +500,12 @@ fn who_has_a_rule_of_polkit_restarts_a_unit() {
             |verb: &str, unit: &str| other(&["systemctl", "--no-ask-password", verb, unit]);
         m.expect_job("start", "a.service", "done");
         m.expect_job("start", "b.service", "done");
+        // The control socket asks the same question.
+        let warren = lab::program_of("warren-cli", "warren");
+        let own = |verb: &str, unit: &str| other(&[&*warren, "--no-block", verb, unit]);
         // Without polkit nobody but root changes anything.
+        let denied = own("restart", "a.service").expect_err("it is not there");
+        assert!(denied.contains("restart of a.service: only root"), "{denied}");
         let denied = control("restart", "a.service").expect_err("it is not there");
         assert!(
             denied.contains("Permission denied") || denied.contains("Access denied"),
@@ -522,12 +527,39 @@ fn who_has_a_rule_of_polkit_restarts_a_unit() {
                 "{denied}"
             );
         }
+        let before = m.main_pid("a.service");
+        own("restart", "a.service").expect("its rule says so");
+        lab::until("it is another process", || {
+            m.main_pid("a.service").filter(|_| m.main_pid("a.service") != before)
+        });
+        for (verb, unit) in [("stop", "a.service"), ("restart", "b.service")] {
+            let denied = own(verb, unit).expect_err("no rule says so");
+            let expected = format!(
+                "{verb} of {unit}: only root and the manager's own user may do this; polkit"
+            );
+            assert!(denied.contains(&expected) && denied.lines().count() == 1, "{denied}");
+        }
+        // Of several units all are allowed, or nothing is done.
+        let before = m.main_pid("a.service");
+        let denied = other(&[&*warren, "restart", "a.service", "b.service"]).expect_err("not b");
+        assert!(denied.contains("restart of b.service: only root"), "{denied}");
+        assert_eq!(m.main_pid("a.service"), before);
+        // What is no job is not asked about.
+        let denied = other(&[&*warren, "mark", "a.service", "maintenance"]).expect_err("not his");
+        assert!(denied.contains("only root") && !denied.contains("polkit"), "{denied}");
+        // One that is put aside is not cleared by others.
+        m.call("Mark", &serde_json::json!({"unit": "a.service", "as": "maintenance"}));
+        other(&[&*warren, "clear", "a.service"]).expect_err("an administrator put it aside");
+        m.call("Clear", &serde_json::json!({"unit": "a.service"}));
+        m.expect_job("start", "a.service", "done");
+        other(&[&*warren, "reset-failed", "a.service"]).expect("its rule says so");
         // Rules are asked about the unit, not about another name that it has and that is not in memory.
         std::os::unix::fs::symlink("b.service", m.own("units/other.service"))
             .expect("it can be made");
         m.run(&["systemctl", "daemon-reload"]).expect("root may");
         let before = m.main_pid("b.service");
         control("restart", "other.service").expect_err("the unit is b.service");
+        own("restart", "other.service").expect_err("the unit is b.service");
         assert_eq!(m.main_pid("b.service"), before);
         // A daemon that does not answer holds up nobody else.
         let polkit = m.main_pid("polkit.service").expect("it runs").to_string();

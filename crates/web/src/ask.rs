@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use warren_cli::answers;
 use warren_cli::client::{CallError, Client};
 use warren_cli::fleet::changes;
 use warren_cli::output::{Style, clean};
 use warren_cli::render;
 use warren_console::manager::Connect;
+use warren_console::questions::{Ask, Subject};
 use warren_trace::analysis::Analysis;
 use warren_trace::export::html;
 use warren_wire::control::{
@@ -212,6 +214,17 @@ impl Asker {
             return Err("Nothing was recorded in that time.".to_owned());
         }
         Ok(html::html(&Analysis::of_file(&read)))
+    }
+
+    /// Answers a question, but one that the log answers; without the lines of logs unless this client may read them.
+    pub fn question(&self, ask: Ask, subject: &Subject, may_read: bool) -> Answer {
+        let _one =
+            (ask == Ask::Boot).then(|| self.chart.lock().unwrap_or_else(PoisonError::into_inner));
+        let root = self.connect.root();
+        self.kept(&format!("question {may_read} {ask:?} {subject:?}"), |client| {
+            let text = answers::answer(client, &root, ask, subject, may_read)?;
+            Ok(json!({"text": bounded(&text)}))
+        })
     }
 
     /// Does something with units; what came of it, for people.

@@ -386,6 +386,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use warren_console::manager::{Manager, Start, Trouble, UnitPage};
+    use warren_console::questions::{Ask, Subject};
     use warren_testkit::wait_until;
     use warren_wire::control::{JobType, OverviewAnswer, OverviewRow, TopAnswer};
 
@@ -431,6 +432,9 @@ mod tests {
             unreachable!("nobody asks")
         }
         fn past_starts(&self, _: &str) -> Result<Vec<Start>, String> {
+            unreachable!("nobody asks")
+        }
+        fn answer(&self, _: Ask, _: &Subject) -> Result<String, String> {
             unreachable!("nobody asks")
         }
         fn root(&self) -> std::path::PathBuf {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use warren_console::questions::{self, Ask, Subject};
 use warren_console::table::{Sort, Tab, Wish};
 use warren_http::request::Refusal;
 
@@ -56,6 +57,10 @@ pub enum Route {
     Chart(Recorded),
     /// What rules would change.
     Plan,
+    /// The questions that can be asked.
+    Questions,
+    /// The answer of one, about this.
+    Ask(Ask, Subject),
     /// Something is done with units.
     Act(Verb, Vec<String>),
 }
@@ -173,6 +178,8 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
         "/api/sessions" => Route::Sessions,
         "/api/records" => Route::Records,
         "/api/plan" => Route::Plan,
+        "/api/questions" => Route::Questions,
+        "/api/ask" => ask(&parameters)?,
         "/api/act" => act(&parameters)?,
         "/chart" => Route::Chart(recorded(&parameters)?),
         _ if path.starts_with("/api/") => return Err(NOT_FOUND),
@@ -194,6 +201,18 @@ fn act(parameters: &Parameters) -> Result<Route, Refusal> {
         _ if !is_sound => Err(BAD),
         ..=ACTION_UNITS_MAX => Ok(Route::Act(verb, units)),
         _ => Err(Refusal(413, "One action is for 200 units at most.")),
+    }
+}
+
+/// What it is about comes as a person types it.
+fn ask(parameters: &Parameters) -> Result<Route, Refusal> {
+    let word = parameters.one("question").unwrap_or_default();
+    let question = questions::ALL.iter().find(|question| question.word == word).ok_or(BAD)?;
+    let about = parameters.one("about").unwrap_or_default();
+    let subject = question.needs.subject(about).map_err(|_| BAD)?;
+    match &subject.unit {
+        Some(unit) if !is_unit(unit) => Err(BAD),
+        _ => Ok(Route::Ask(question.ask, subject)),
     }
 }
 
@@ -388,6 +407,30 @@ mod tests {
         assert!(act(&many(200)).is_ok());
         assert_eq!(act(&many(201)), Err(413));
         assert_eq!(act(&many(512)), Err(400), "too many parameters");
+    }
+
+    #[test]
+    fn questions_are_about_what_they_need() {
+        let ask = |query: &str| check("GET", &format!("/api/ask?{query}"));
+        let unit = |unit: &str| Subject { unit: Some(unit.to_owned()), ..Subject::default() };
+        assert_eq!(ask("question=restarts"), Ok(Route::Ask(Ask::Restarts, Subject::default())));
+        assert_eq!(
+            ask("question=stop&about=a%40b.service"),
+            Ok(Route::Ask(Ask::StopPlan, unit("a@b.service")))
+        );
+        let subject = Subject { since: Some("10:00".to_owned()), ..unit("web") };
+        assert_eq!(ask("question=logs&about=web+10:00"), Ok(Route::Ask(Ask::Logs, subject)));
+        for bad in [
+            "",
+            "question=x",
+            "question=stop",
+            "question=stop&about=../x",
+            "question=owner&about=x",
+            "question=stop&about=a%00b",
+        ] {
+            assert_eq!(ask(bad), Err(400), "{bad}");
+        }
+        assert_eq!(check("POST", "/api/ask?question=restarts"), Err(405));
     }
 
     #[test]

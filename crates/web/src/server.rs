@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use warren_cli::answers::{self, LogOf};
 use warren_cli::console::Link;
+use warren_console::questions::{self, Ask, Question};
 use warren_http::listen;
 use warren_http::reply;
 use warren_http::request::{Refusal, Request, read_head};
@@ -304,6 +306,14 @@ impl Web {
             Route::Sessions => json(to, self.users()),
             Route::Records => json(to, self.asker.records()),
             Route::Plan => json(to, self.asker.plan()),
+            Route::Questions => json(to, Ok(Arc::new(all_questions()))),
+            Route::Ask(ask, subject) => match answers::log_of(ask, &subject) {
+                None => json(to, self.asker.question(ask, &subject, rights.may_read)),
+                Some(part) => match Counted::begin(&self.logs, LOGS_MAX) {
+                    None => Ok(Err(TOO_MANY_STREAMS)),
+                    Some(_counted) => json(to, self.read_log(ask, &part)),
+                },
+            },
             Route::Chart(of) => match self.asker.chart(&of) {
                 Ok(page) => send(to, 200, "text/html; charset=utf-8", CHART_POLICY, &page),
                 Err(why) => send(to, 404, TEXT, CHART_POLICY, &format!("{why}\n")),
@@ -331,6 +341,9 @@ impl Web {
             }
             Route::Logout => self.rules.check_login(request)?,
             Route::Files(_) | Route::Log(_) | Route::Plan => self.rules.check_read(rights)?,
+            Route::Ask(ask, subject) if answers::log_of(*ask, subject).is_some() => {
+                self.rules.check_read(rights)?;
+            }
             Route::Act(..) => {
                 self.rules.check_look(rights)?;
                 self.rules.check_change(request, rights)?;
@@ -384,6 +397,13 @@ impl Web {
         let done = if asked.is_ok() { "asked" } else { "failed to ask" };
         warren_sys::tell!("{by} {done} the manager to {} {which}", verb.word());
         asked.map(Arc::new)
+    }
+
+    /// The part of the log that answers a question.
+    fn read_log(&self, ask: Ask, part: &LogOf) -> Answer {
+        let text = log::last(&self.log, part).map_err(|failure| failure.0)?;
+        let text = if text.is_empty() { answers::no_line(ask).to_owned() } else { text };
+        Ok(Arc::new(json!({ "text": text })))
     }
 
     /// Sends what is in sight, and then what differs, until the client goes.
@@ -444,6 +464,17 @@ impl Write for Lines<'_, '_> {
     fn flush(&mut self) -> Result<()> {
         self.0.flush()
     }
+}
+
+/// The questions, for the page.
+fn all_questions() -> Value {
+    let one = |question: &Question| {
+        json!({
+            "word": question.word, "text": question.text, "command": question.command,
+            "needs": question.needs.prompt(),
+        })
+    };
+    questions::ALL.iter().map(one).collect()
 }
 
 fn begin_stream(to: &mut Taker<'_>) -> Result<()> {

@@ -30,6 +30,38 @@ fn names(table: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn questions_are_answered_as_the_commands_do() {
+    let web = Web::start("web-questions", 4, &[]);
+    let all = web.json("/api/questions");
+    let all = all.as_array().expect("questions");
+    assert_eq!(all.len(), 15);
+    assert!(all.iter().any(|one| one["command"] == "warren list --by restarts"));
+    let ask = |query: &str| web.json(&format!("/api/ask?{query}"));
+    let restarts = ask("question=restarts")["text"].as_str().expect("a text").to_owned();
+    assert!(restarts.contains("      17") && restarts.contains("c0001-php.service"), "{restarts}");
+    let timers = ask("question=timers")["text"].as_str().expect("a text").to_owned();
+    assert!(timers.contains("MISSED") && timers.contains("job04.timer"), "{timers}");
+    let boot = ask("question=boot")["text"].as_str().expect("a text").to_owned();
+    assert!(boot.contains("Critical path"), "{boot}");
+    // Lines of logs are for those who may read them.
+    let why = ask("question=waits&about=c0003-web")["text"].as_str().expect("a text").to_owned();
+    assert!(why.contains("c0003-web.service") && !why.contains("a secret of the log"), "{why}");
+    let local = web.json_locally("/api/ask?question=waits&about=c0003-web");
+    assert!(local["text"].as_str().is_some_and(|text| text.contains("a secret of the log")));
+    let status = |path: &str| {
+        let answer = web.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok())
+    };
+    for path in ["/api/ask?question=logs&about=a.service", "/api/ask?question=oom&about=a.service"]
+    {
+        assert_eq!(status(path), Some(403), "{path}");
+    }
+    assert_eq!(status("/api/ask?question=stop"), Some(400));
+    let reload = ask("question=reload")["text"].as_str().expect("a text").to_owned();
+    assert!(reload.starts_with("No reload has changed a unit since"), "{reload}");
+}
+
+#[test]
 fn tables_are_filtered_sorted_and_cut_by_the_server() {
     let web = Web::start("web-tables", 4, &[]);
     let look = |query: &str| web.json(&format!("/api/look?{query}"));

@@ -38,20 +38,21 @@ pub use parts::{
 };
 pub use requests::{
     CancelLeave, Cat, Clear, Devices, FileState, Hurry, Inhibit, Job, Jobs, Kill, Leave, List,
-    Mark, Metrics, Overview, Record, Records, Reexecute, ReloadConfiguration, ResetFailed,
-    Shutdown, Status, Texts, Timers, Top, Totals, UnitFiles, Verify, Why,
+    Mark, Metrics, Overview, Record, Records, Reexecute, ReloadConfiguration, Reloads, ResetFailed,
+    Shutdown, Status, StopPlan, Texts, Timers, Top, Totals, UnitFiles, Unprotected, Verify, Why,
 };
 pub use shutdown::{InhibitorLock, LogindPlan, PlannedShutdown, ShutdownAnswer, ShutdownWait};
 pub use timers::{TimerRow, TimersAnswer};
 pub use top::{TopAnswer, TopFailed, TopJob, TopRestarting, TopSlice};
 pub use totals::TotalsAnswer;
 pub use unit_files::{
-    CatAnswer, CatFile, FileChange, FileStateAnswer, FileText, RecordAnswer, RecordRow,
-    RecordUnderWay, RecordsAnswer, ReloadAnswer, UnitFilesAnswer, VerifyAnswer,
+    CatAnswer, CatFile, ChangedUnits, FileChange, FileStateAnswer, FileText, PastReload,
+    RecordAnswer, RecordRow, RecordUnderWay, RecordsAnswer, ReloadAnswer, ReloadsAnswer,
+    UnitFilesAnswer, VerifyAnswer,
 };
 pub use units::{
-    JobEnd, JobsRow, ListAnswer, Listening, ProcessRow, RelatedUnit, SocketConnections,
-    StatusAnswer,
+    JobEnd, JobsRow, ListAnswer, Listening, PlannedStop, ProcessRow, RelatedUnit,
+    SocketConnections, StatusAnswer, StopPlanAnswer, UnprotectedAnswer, UnprotectedService,
 };
 pub use why::{Refusal, Removal, UnderWay, WhyAnswer, WhyStep, WhyUnit};
 pub use words::{
@@ -101,7 +102,7 @@ macro_rules! methods {
                 match self { $(Method::$name => stringify!($name),)* }
             }
 
-            /// Whether it changes something, so that only root and the manager's own user may call it.
+            /// Whether it changes something, so that not everybody may call it.
             pub const fn changes(self) -> bool {
                 match self { $(Method::$name => $changes,)* }
             }
@@ -161,6 +162,9 @@ methods! {
     Overview false OverviewAnswer,
     Verify false VerifyAnswer,
     Shutdown false ShutdownAnswer,
+    StopPlan false StopPlanAnswer,
+    Reloads false ReloadsAnswer,
+    Unprotected false UnprotectedAnswer,
     Job true JobEnd,
     Jobs true JobsRow,
     ReloadConfiguration true ReloadAnswer,

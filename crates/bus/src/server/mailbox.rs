@@ -2,6 +2,7 @@
 //!
 //! What waits here has no bound but time: the thread takes all of it each time that it waits.
 
+use crate::authority::Authorize;
 use crate::backend::Outcome;
 use crate::signals::Announcement;
 use rustix::event::{EventfdFlags, eventfd};
@@ -26,6 +27,8 @@ pub enum Mail {
     Announcement(Announcement),
     /// The manager's answer to a question.
     Answer(u64, Outcome),
+    /// Ask polkit for a client of another socket.
+    Authorize(Box<Authorize>),
     /// Send what there is to send, then end.
     Stop,
 }

@@ -1,7 +1,7 @@
 //! The server's end of a message bus: connected as long as the bus's service is up, known there by
 //! the manager's name, and found again after it was lost.
 
-use super::polkit::Asking;
+use super::polkit::Waits;
 use super::{Hears, Origin, ReplyTo, Server};
 use crate::authority::Pending;
 use crate::broker::{Broker, BrokerMessage, Caller, NAME, credentials_of, is_activation};
@@ -51,7 +51,7 @@ pub struct Link {
     /// The connection ends, and not the bus.
     is_same_bus: bool,
     /// Calls about which polkit is asked over the connection.
-    pub(super) asking: Pending<Asking>,
+    pub(super) asking: Pending<Waits>,
 }
 
 /// A connection to the bus of its own, over which it is asked who sent the message with file descriptors that is next:

@@ -5,12 +5,22 @@
 
 use super::waiting::Again;
 use super::{Origin, ReplyTo, Server};
-use crate::authority::{AUTHORITY_PATH, CHECK, CHECK_TYPES, POLKIT, Question, refusal};
+use crate::authority::{
+    AUTHORITY_PATH, Authorize, CHECK, CHECK_TYPES, POLKIT, Question, Verdict, Who, refusal,
+};
 use crate::connection::Parcel;
 use crate::error::BusError;
 use crate::methods::Progress;
 use crate::wire::{self, Kind};
 use std::time::{Duration, Instant};
+
+/// What waits for an answer of polkit.
+pub(super) enum Waits {
+    /// A call over the message bus.
+    Call(Box<Asking>),
+    /// A client of another socket.
+    Socket(Verdict),
+}
 
 /// A call that is looked at again if polkit allows it.
 pub(super) struct Asking {
@@ -41,7 +51,36 @@ impl Server {
             bus.push(check);
         }
         if let Some(link) = &mut self.link {
-            link.asking.add(serial, uid, Instant::now(), asking);
+            link.asking.add(serial, uid, Instant::now(), Waits::Call(Box::new(asking)));
+        }
+    }
+
+    /// Asks for a client of another socket.
+    pub(super) fn ask_polkit_for(&mut self, asked: Authorize) {
+        let Authorize { who, question, verdict } = asked;
+        let Who::Process { uid, .. } = who else {
+            return verdict(Err(BusError::access_denied("Permission denied")));
+        };
+        let link = self.link.as_ref().and_then(|link| Some((link, link.connection()?)));
+        let Some((link, bus)) = link else {
+            let text = "the manager is on no message bus, so that it cannot ask polkit";
+            return verdict(Err(BusError::failed(text)));
+        };
+        if !link.asking.has_room(uid) {
+            return verdict(Err(BusError::limits_exceeded("too many questions to polkit at once")));
+        }
+        let body = question.body_about(&who, false);
+        let serial = self.serial();
+        let check =
+            wire::method_call(serial, POLKIT, AUTHORITY_PATH, CHECK, CHECK_TYPES, body.as_bytes());
+        if let Some(connection) = self.connections.get_mut(&bus) {
+            connection.push(check);
+        }
+        if let Some(link) = &mut self.link {
+            link.asking.add(serial, uid, Instant::now(), Waits::Socket(verdict));
+        }
+        if self.pump(bus).is_err() {
+            self.end(bus);
         }
     }
 
@@ -50,10 +89,11 @@ impl Server {
         let Ok(message) = wire::parse(&parcel.bytes) else { return false };
         let is_answer = matches!(message.header.kind, Kind::MethodReturn | Kind::Error);
         let Some(link) = self.link.as_mut().filter(|_| is_answer) else { return false };
-        let Some(asking) = link.asking.take(message.header.reply_serial) else { return false };
-        match refusal(&message) {
-            None => self.allow(id, asking),
-            Some(error) => self.deny(&asking, &error),
+        let Some(waits) = link.asking.take(message.header.reply_serial) else { return false };
+        match (waits, refusal(&message)) {
+            (Waits::Call(asking), None) => self.allow(id, *asking),
+            (Waits::Call(asking), Some(error)) => self.deny(&asking, &error),
+            (Waits::Socket(verdict), refusal) => verdict(refusal.map_or(Ok(()), Err)),
         }
         true
     }
@@ -84,8 +124,11 @@ impl Server {
         let Some(link) = &mut self.link else { return };
         let bus = link.connection();
         let error = BusError::timed_out("polkit has not answered in time.");
-        for asking in link.asking.take_overdue(Instant::now()) {
-            self.deny(&asking, &error);
+        for waits in link.asking.take_overdue(Instant::now()) {
+            match waits {
+                Waits::Call(asking) => self.deny(&asking, &error),
+                Waits::Socket(verdict) => verdict(Err(error.clone())),
+            }
         }
         if let Some(bus) = bus
             && self.pump(bus).is_err()

@@ -154,6 +154,11 @@ impl Machine {
         *served = Some(bus.expect("a bus can be started"));
     }
 
+    /// Where polkit is asked for clients of other sockets.
+    pub fn authority(&self) -> warren_bus::Authority {
+        self.bus.lock().unwrap().as_ref().expect("it serves").authority()
+    }
+
     /// Ends the bus.
     pub fn stop(&self) {
         let bus = self.bus.lock().unwrap().take();

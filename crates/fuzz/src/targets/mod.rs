@@ -86,6 +86,7 @@ pub const TARGETS: &[Target] = &[
     ),
     target("http", "who sends a request to the gateway", warren_log_net::fuzz::request),
     target("page", "who sends a request to the page for browsers", warren_web::fuzz::request),
+    target("keys", "what a terminal sends to `warren top`", warren_console::fuzz::keys),
     target("varlink", "who calls warren-journal-access", warren_log_net::fuzz::call),
     target("disk", "who wrote a disk: labels", warren_device::fuzz::mended_device),
     target("lvm-text", "who wrote a disk: lvm2's metadata", warren_device::fuzz::metadata),

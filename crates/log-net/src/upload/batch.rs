@@ -1,5 +1,6 @@
 //! Entries on their way to a receiver: bytes of a request, and where each entry ends in them. Pure.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use warren_log_store::query::Cursor;
@@ -12,8 +13,17 @@ pub const BATCH_BYTES_MAX: usize = 900_000;
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Of each entry, its end and its cursor.
-    entries: Vec<(usize, Cursor)>,
+    entries: Vec<Place>,
+}
+
+/// Where an entry is.
+#[derive(Debug)]
+struct Place {
+    /// Where its head ends: what it has in common with others.
+    head_end: usize,
+    /// Where it ends.
+    end: usize,
+    cursor: Cursor,
 }
 
 impl Batch {
@@ -22,10 +32,12 @@ impl Batch {
         self.entries.is_empty() || self.bytes.len() + bytes <= BATCH_BYTES_MAX
     }
 
-    /// Adds an entry.
-    pub fn add(&mut self, bytes: &[u8], cursor: Cursor) {
+    /// Adds an entry below a head that others may have as well, or below none.
+    pub fn add(&mut self, head: &[u8], bytes: &[u8], cursor: Cursor) {
+        self.bytes.extend_from_slice(head);
+        let head_end = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        self.entries.push((self.bytes.len(), cursor));
+        self.entries.push(Place { head_end, end: self.bytes.len(), cursor });
     }
 
     /// How many entries there are.
@@ -37,14 +49,29 @@ impl Batch {
     pub fn part(&self, entries: &Range<usize>) -> &[u8] {
         let end_before = |number: usize| match number.checked_sub(1) {
             None => 0,
-            Some(before) => self.entries.get(before).map_or(self.bytes.len(), |entry| entry.0),
+            Some(before) => self.entries.get(before).map_or(self.bytes.len(), |entry| entry.end),
         };
         self.bytes.get(end_before(entries.start)..end_before(entries.end)).unwrap_or_default()
     }
 
+    /// Some entries by their heads, in the order of these; those below a head in the order in which they came.
+    pub fn by_head(&self, entries: &Range<usize>) -> BTreeMap<&[u8], Vec<&[u8]>> {
+        let mut out = BTreeMap::<&[u8], Vec<&[u8]>>::new();
+        for number in entries.clone() {
+            let (Some(place), whole) = (self.entries.get(number), self.part(&(number..number + 1)))
+            else {
+                break;
+            };
+            let at = whole.len() - (place.end - place.head_end);
+            let (head, bytes) = whole.split_at(at);
+            out.entry(head).or_default().push(bytes);
+        }
+        out
+    }
+
     /// The cursor of the last of some entries.
     pub fn last(&self, entries: &Range<usize>) -> Option<&Cursor> {
-        self.entries.get(entries.end.checked_sub(1)?).map(|(_, cursor)| cursor)
+        self.entries.get(entries.end.checked_sub(1)?).map(|entry| &entry.cursor)
     }
 }
 
@@ -68,7 +95,7 @@ mod tests {
         let mut batch = Batch::default();
         assert!(batch.has_room(BATCH_BYTES_MAX + 1), "it has a batch of its own");
         for (number, text) in (1..).zip(["a", "bb", "ccc", ""]) {
-            batch.add(text.as_bytes(), cursor(number));
+            batch.add(b"", text.as_bytes(), cursor(number));
         }
         assert!(batch.has_room(BATCH_BYTES_MAX - 6) && !batch.has_room(BATCH_BYTES_MAX - 5));
         assert_eq!(batch.part(&(0..4)), b"abbccc");
@@ -77,6 +104,12 @@ mod tests {
         assert_eq!(batch.last(&(0..2)), Some(&cursor(2)));
         assert_eq!((batch.last(&(0..0)), batch.last(&(0..9))), (None, None));
         assert_eq!(halves(&(0..5)), Some([0..2, 2..5]));
+        batch.add(b"h", b"1", cursor(5));
+        batch.add(b"g", b"2", cursor(6));
+        batch.add(b"h", b"3", cursor(7));
+        let by_head: Vec<_> = batch.by_head(&(4..7)).into_iter().collect();
+        assert_eq!(by_head, [(&b"g"[..], vec![&b"2"[..]]), (b"h", vec![b"1", b"3"])]);
+        assert_eq!(batch.by_head(&(5..5)).len(), 0);
         assert_eq!((halves(&(3..4)), halves(&(4..4))), (None, None));
     }
 }

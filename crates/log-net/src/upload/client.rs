@@ -15,7 +15,7 @@ use crate::upload::url::Url;
 /// How long a connection may take to come about, seconds.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
-/// How long the receiver may take nothing, or not answer, seconds.
+/// How long the receiver may take nothing, or not answer, seconds, if nothing else is said.
 const ANSWER_SECONDS_MAX: u64 = 60;
 
 /// Longest head of an answer, bytes.
@@ -30,9 +30,69 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 /// Most interim answers (1xx) before the one that counts.
 const INTERIM_MAX: usize = 16;
 
+/// Most fields that are added to the head of a request, and the longest of them, bytes.
+const HEADERS_MAX: usize = 16;
+const HEADER_BYTES_MAX: usize = 4096;
+
+/// Fields of a head that this program writes itself.
+const OWN_FIELDS: [&str; 6] = [
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+];
+
+/// Fields of the head of each request: lines `Name: value`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(String);
+
+// Tokens are among them.
+impl std::fmt::Debug for Headers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} fields", self.0.lines().count())
+    }
+}
+
+impl Headers {
+    /// Reads lines `Name: value`; empty ones, and those that begin with `#`, are left out.
+    ///
+    /// # Errors
+    /// Which line is none, without what it says.
+    pub fn parse(text: &str) -> std::result::Result<Headers, String> {
+        let mut out = String::new();
+        let lines = text.lines().map(str::trim).enumerate();
+        for (at, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let bad = || format!("line {} is no `Name: value` of a head", at + 1);
+            let (name, value) = line.split_once(':').ok_or_else(bad)?;
+            let is_name = |c: u8| c.is_ascii_alphanumeric() || b"-_".contains(&c);
+            let is_text = |c: u8| c == b' ' || c.is_ascii_graphic();
+            let is_own = OWN_FIELDS.contains(&&*name.to_ascii_lowercase());
+            if name.is_empty()
+                || is_own
+                || !name.bytes().all(is_name)
+                || !value.bytes().all(is_text)
+            {
+                return Err(bad());
+            }
+            let line = format!("{name}: {}\r\n", value.trim());
+            if line.len() > HEADER_BYTES_MAX || out.lines().count() >= HEADERS_MAX {
+                return Err(bad());
+            }
+            out += &line;
+        }
+        Ok(Headers(out))
+    }
+}
+
 /// The receiver.
 pub struct Client {
     url: Url,
+    headers: Headers,
+    /// Bodies are JSON.
+    is_json: bool,
+    patience: Duration,
     /// What is shown to a receiver that speaks TLS, and which ones are taken.
     tls: Option<Arc<Renewed<ClientConfig>>>,
     connection: Option<Connected>,
@@ -47,14 +107,27 @@ pub struct Answer {
     pub text: String,
     /// It says that it unpacks zstd.
     pub takes_zstd: bool,
+    /// Seconds after which it wants to be asked again.
+    pub retry_after: Option<u64>,
     /// Its connection can be used again.
     reusable: bool,
 }
 
 impl Client {
     /// Not connected yet; over TLS with a configuration.
-    pub fn new(url: Url, tls: Option<Arc<Renewed<ClientConfig>>>) -> Client {
-        Client { url, tls, connection: None }
+    pub fn new(
+        url: Url,
+        tls: Option<Arc<Renewed<ClientConfig>>>,
+        headers: Headers,
+        is_json: bool,
+    ) -> Client {
+        let patience = Duration::from_secs(ANSWER_SECONDS_MAX);
+        Client { url, headers, is_json, patience, tls, connection: None }
+    }
+
+    /// Says how long the receiver may take nothing, or not answer.
+    pub fn answers_within(&mut self, time: Duration) {
+        self.patience = time;
     }
 
     /// Sends a batch and gives the answer. A connection that was used before and turns out to be gone
@@ -96,7 +169,7 @@ impl Client {
             let address = SocketAddr::from((address, self.url.port));
             match TcpStream::connect_timeout(&address, Duration::from_secs(CONNECT_SECONDS_MAX)) {
                 Ok(connection) => {
-                    let patience = Some(Duration::from_secs(ANSWER_SECONDS_MAX));
+                    let patience = Some(self.patience);
                     connection.set_read_timeout(patience)?;
                     connection.set_write_timeout(patience)?;
                     connection.set_nodelay(true)?;
@@ -111,14 +184,24 @@ impl Client {
         Err(last)
     }
 
-    /// A request with its body as one chunk.
+    /// A request with its body: as one chunk in the protocol of journals.
     fn message(&self, body: &[u8], encoding: Option<&str>) -> Vec<u8> {
         let encoding =
             encoding.map_or(String::new(), |name| format!("Content-Encoding: {name}\r\n"));
         let (path, host, length) = (&self.url.path, self.url.authority(), body.len());
+        let begin = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: warren-journal-upload\r\n{}",
+            self.headers.0
+        );
+        if self.is_json {
+            let head = format!(
+                "{begin}Accept: application/json\r\nContent-Type: application/json\r\n{encoding}\
+                 Content-Length: {length}\r\n\r\n"
+            );
+            return [head.as_bytes(), body].concat();
+        }
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: warren-journal-upload\r\n\
-             Accept: text/plain\r\nContent-Type: application/vnd.fdo.journal\r\n{encoding}\
+            "{begin}Accept: text/plain\r\nContent-Type: application/vnd.fdo.journal\r\n{encoding}\
              Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n"
         );
         [head.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
@@ -192,6 +275,8 @@ fn understand(head: &httparse::Response<'_, '_>) -> (Answer, Option<usize>) {
         status: head.code.unwrap_or(0),
         text: String::new(),
         takes_zstd: field("Accept-Encoding").is_some_and(takes),
+        // A date, which it may be as well, is not read: the wait is ours then.
+        retry_after: field("Retry-After").and_then(|seconds| seconds.parse().ok()),
         reusable: head.version == Some(1) && field("Connection").is_none_or(|it| it != "close"),
     };
     (answer, field("Content-Length").and_then(|length| length.parse().ok()))
@@ -224,11 +309,26 @@ mod tests {
         assert_eq!(shown("no-such-host.invalid"), [""; 0]);
     }
 
+    #[test]
+    fn fields_of_the_head_are_names_and_values_and_none_of_our_own() {
+        let read = |text: &str| Headers::parse(text).map(|headers| headers.0);
+        let text = "# a tenant\nX-Scope-OrgID: one\n\nAuthorization:Bearer x y\n";
+        let expected = "X-Scope-OrgID: one\r\nAuthorization: Bearer x y\r\n";
+        assert_eq!(read(text).as_deref(), Ok(expected));
+        assert_eq!(format!("{:?}", Headers::parse(text)), "Ok(2 fields)", "no token is shown");
+        for bad in ["x", ": y", "Host: a", "content-length: 3", "A: \u{1}", "A b: c", "A: é"] {
+            assert_eq!(read(bad), Err("line 1 is no `Name: value` of a head".to_owned()), "{bad}");
+        }
+        assert!(read(&"A: b\n".repeat(17)).is_err() && read(&"A: b\n".repeat(16)).is_ok());
+        assert!(read(&format!("A: {}", "x".repeat(5000))).is_err());
+    }
+
     fn check(answer: &str, expected: &str) {
         let answer = answer.replace('|', "\r\n");
         let found = match read_answer(&mut answer.as_bytes()) {
-            Ok(Answer { status, text, takes_zstd, reusable }) => {
-                format!("{status} {text:?} {takes_zstd} {reusable}")
+            Ok(Answer { status, text, takes_zstd, retry_after, reusable }) => {
+                let after = retry_after.map_or(String::new(), |after| format!(" after {after}"));
+                format!("{status} {text:?} {takes_zstd} {reusable}{after}")
             }
             Err(e) => format!("{:?}", e.kind()),
         };
@@ -252,6 +352,8 @@ mod tests {
         check("HTTP/1.1 500 No||going on", "500 \"going on\" false false");
         check("HTTP/1.1 200 OK|Content-Length: 9||cut", "UnexpectedEof");
         check("HTTP/1.1 200 OK|", "UnexpectedEof");
+        check("HTTP/1.1 429 No|Retry-After: 7|Content-Length: 0||", "429 \"\" false true after 7");
+        check("HTTP/1.1 503 No|Retry-After: soon|Content-Length: 0||", "503 \"\" false true");
         check("rubbish", "InvalidData");
         check(&format!("HTTP/1.1 200 OK|A: {}", "x".repeat(20_000)), "InvalidData");
         check(&"HTTP/1.1 100 Continue||".repeat(17), "InvalidData");

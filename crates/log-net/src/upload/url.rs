@@ -1,10 +1,45 @@
 //! Where to send to: `http://HOST[:PORT][/PATH]`, or `https://` with TLS. Pure.
 
-/// Port of receivers; systemd-journal-upload(8).
-const PORT_DEFAULT: u16 = 19532;
+/// What a receiver takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The Journal Export Format, as systemd-journal-remote(8) takes it.
+    Journal,
+    /// The push API of Loki, as JSON.
+    Loki,
+    /// Logs of OpenTelemetry over HTTP, as JSON.
+    Otlp,
+}
 
-/// What is sent to is below the URL's path; systemd-journal-remote(8).
-const LAST_PART: &str = "/upload";
+impl Target {
+    /// Its port where none is said; systemd-journal-upload(8), the documentation of Loki and of OTLP.
+    fn port(self) -> u16 {
+        match self {
+            Target::Journal => 19532,
+            Target::Loki => 3100,
+            Target::Otlp => 4318,
+        }
+    }
+
+    /// The end of its path.
+    fn last_part(self) -> &'static str {
+        match self {
+            Target::Journal => "/upload",
+            Target::Loki => "/loki/api/v1/push",
+            Target::Otlp => "/v1/logs",
+        }
+    }
+}
+
+/// A receiver as it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// With TLS.
+    pub is_https: bool,
+    host: String,
+    port: Option<u16>,
+    path: String,
+}
 
 /// A receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,12 +50,12 @@ pub struct Url {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Path, with a `/` first and `upload` last.
+    /// Path, with a `/` first and the target's last part last.
     pub path: String,
 }
 
 /// Reads a URL, or says what is wrong with it.
-pub fn parse(text: &str) -> Result<Url, String> {
+pub fn parse(text: &str) -> Result<Named, String> {
     let bad = || format!("{text}: not http[s]://HOST[:PORT][/PATH]");
     let is_https = text.starts_with("https://");
     let rest = text.strip_prefix(if is_https { "https://" } else { "http://" }).ok_or_else(bad)?;
@@ -31,18 +66,26 @@ pub fn parse(text: &str) -> Result<Url, String> {
         None => place.find(':').map_or((place, ""), |at| place.split_at(at)),
     };
     let port = match port.strip_prefix(':') {
-        Some(port) => port.parse().map_err(|_| bad())?,
-        None if port.is_empty() => PORT_DEFAULT,
+        Some(port) => Some(port.parse().map_err(|_| bad())?),
+        None if port.is_empty() => None,
         None => return Err(bad()),
     };
     let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if host.is_empty() || host.contains('@') || !printable(host) || !printable(path) {
         return Err(bad());
     }
-    let path = path.trim_end_matches('/');
-    let path =
-        if path.ends_with(LAST_PART) { path.to_owned() } else { format!("{path}{LAST_PART}") };
-    Ok(Url { is_https, host: host.to_owned(), port, path })
+    Ok(Named { is_https, host: host.to_owned(), port, path: path.to_owned() })
+}
+
+impl Named {
+    /// Where a receiver of this kind is.
+    pub fn of(self, target: Target) -> Url {
+        let path = self.path.trim_end_matches('/');
+        let last = target.last_part();
+        let path = if path.ends_with(last) { path.to_owned() } else { format!("{path}{last}") };
+        let port = self.port.unwrap_or(target.port());
+        Url { is_https: self.is_https, host: self.host, port, path }
+    }
 }
 
 impl Url {
@@ -71,9 +114,19 @@ mod tests {
             ("http://[fe80::1]", "[fe80::1]:19532/upload"),
         ];
         for (text, expected) in cases {
-            let url = parse(text).expect(text);
+            let url = parse(text).expect(text).of(Target::Journal);
             assert_eq!(url.authority() + &url.path, expected);
             assert_eq!(url.is_https, text.starts_with("https"));
+        }
+        let others = [
+            ("http://a", Target::Loki, "a:3100/loki/api/v1/push"),
+            ("https://a:443/tenant/", Target::Loki, "a:443/tenant/loki/api/v1/push"),
+            ("http://a/loki/api/v1/push", Target::Loki, "a:3100/loki/api/v1/push"),
+            ("http://[::1]/otlp", Target::Otlp, "[::1]:4318/otlp/v1/logs"),
+        ];
+        for (text, target, expected) in others {
+            let url = parse(text).expect(text).of(target);
+            assert_eq!(url.authority() + &url.path, expected);
         }
         let bad = [
             "",

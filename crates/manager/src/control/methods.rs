@@ -15,6 +15,7 @@ use crate::control::load_errors;
 use crate::control::metrics::metrics;
 use crate::control::overview::overview;
 use crate::control::records::{record, records};
+use crate::control::stop_plan::{stop_plan, unprotected};
 use crate::control::timers::timers;
 use crate::control::top::top;
 use crate::control::why::why;
@@ -66,6 +67,9 @@ pub(crate) fn serve(request: &Request, caller: &Caller<'_>, shared: &Arc<Shared>
         Request::Metrics(request) => message(metrics(request, caller, shared)),
         Request::Verify(request) => message(verify(request, caller, shared)),
         Request::Shutdown(_) => message(Ok(shutdown(shared))),
+        Request::StopPlan(request) => message(stop_plan(request, shared)),
+        Request::Reloads(_) => message(Ok(shared.reloads.answer())),
+        Request::Unprotected(_) => message(Ok(unprotected(shared))),
         Request::Job(request) => message(jobs::job(request, caller, shared)),
         Request::ReloadConfiguration(request) => message(reload(request, caller, shared)),
         Request::UnitFiles(request) => message(unit_files(request, caller, shared)),

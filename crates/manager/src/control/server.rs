@@ -4,8 +4,8 @@
 //! answers; all but the last have `"continues": true`.
 //!
 //! Reading is open to all who can connect, but for lines of logs and for unit files that the client
-//! could not read himself; what changes something is for root and the manager's own user, and what follows from rules for
-//! one more ([`rules_user`]).
+//! could not read himself; what changes something is for root and the manager's own user, what follows from rules for
+//! one more ([`rules_user`]), and jobs of units for whom polkit allows them ([`authority`]).
 //!
 //! Readers are answered by threads of this room, from the published view. Some of them wait for the loop: `Record`,
 //! for which it cuts a recording into pieces, one a turn, `Status` and `Cat` of a unit that is loaded first, and
@@ -14,6 +14,7 @@
 use crate::base::answers::Bell;
 use crate::base::say::say;
 use crate::control::answer::{Answered, Refused, invalid, refused};
+use crate::control::authority;
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::careful_reader::CarefulReader;
 use crate::control::jobs;
@@ -275,6 +276,8 @@ fn takes_turn(request: &Request) -> bool {
             | Request::Why(_)
             | Request::Devices(_)
             | Request::Timers(_)
+            | Request::StopPlan(_)
+            | Request::Unprotected(_)
             | Request::Status(_)
             | Request::Cat(_)
             | Request::FileState(_)
@@ -348,14 +351,18 @@ impl Connection<'_> {
         let is_refused = method.changes() && !is_privileged(self.caller.asker);
         let request = Request::read(method, received.parameters);
         let may = |request: &Request| rules_user::may(self.caller.asker, request, self.shared);
-        if is_refused && !request.as_ref().is_ok_and(may) {
-            let text = "only root and the manager's own user may do this";
-            return Ok(write_error(&ErrorName::AccessDenied, text));
-        }
         let request = match request {
             Ok(request) => request,
+            // Who may not do it is told that first.
+            Err(_) if is_refused => return Ok(refusal(authority::denied())),
             Err(why) => return Ok(refusal(invalid(why))),
         };
+        if is_refused
+            && !may(&request)
+            && let Err(why) = authority::check(&request, &self.caller, self.turns, self.shared)
+        {
+            return Ok(refusal(why));
+        }
         match &request {
             Request::Inhibit(request) => return Ok(message(self.inhibit(request))),
             Request::Jobs(request) if received.more => return self.jobs(request),

@@ -7,9 +7,8 @@ use warren_core::protocol::event::{Done, Event};
 use warren_sys::process::ExitKind;
 
 use crate::base::clock::now;
-use crate::base::say::say;
 use crate::cgroup::tree::{Groups, News};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, unit_log};
 use crate::process::early_exits::EarlyExit;
 
 /// Exit records taken in one turn.
@@ -106,10 +105,7 @@ impl Daemon {
     }
 
     pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
-        say!(
-            "{}: a process was killed because the system ran out of memory",
-            self.core.graph().name(unit)
-        );
+        unit_log::out_of_memory(&self.core.view(), self.core.settings(), unit);
         self.event_loop.events.push_back(Event::OutOfMemory { unit });
     }
 

@@ -460,6 +460,9 @@ impl Daemon {
         let after = self.loads.take(token);
         if after.as_ref().is_some_and(AfterLoad::is_reload) && !dry_run {
             self.refill_nft_sets();
+            if is_committed {
+                self.shared.reloads.add(now(), &loading.graph, &delta);
+            }
         }
         self.publish_reload();
         match after {

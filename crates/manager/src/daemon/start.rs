@@ -573,6 +573,7 @@ impl Daemon {
             match Bus::start(&path, kept, message_bus, self.shared.clone()) {
                 Ok(bus) => {
                     self.keep_listener(PRIVATE_NAME, bus.listener());
+                    self.shared.publish_authority(Some(bus.authority()));
                     self.clients.servers.bus = Some(bus);
                 }
                 Err(e) => say!("cannot serve systemctl: {e}"),

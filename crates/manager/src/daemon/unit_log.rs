@@ -106,6 +106,17 @@ pub(crate) fn skipped(view: &View, settings: &Settings, unit: UnitId) {
     about(view, settings, unit, INFO, &text, &fields, true);
 }
 
+/// Says that the kernel killed a process of a unit for want of memory, whatever `OOMPolicy=` makes of it: who asks how
+/// often that was looks for these.
+pub(crate) fn out_of_memory(view: &View, settings: &Settings, unit: UnitId) {
+    /// Of systemd's message for it.
+    const KILLED: &str = "fe6faa94e7774663a0da52717891d8ef";
+    let (name, code) = (view.graph.name(unit), Code::OomKilled.id());
+    let text = format!("{name}: the kernel killed a process because memory ran out");
+    let fields = [("WARREN_REASON", &*code), ("MESSAGE_ID", KILLED)];
+    about(view, settings, unit, WARNING, &text, &fields, true);
+}
+
 /// A unit's name and, if it has one, its description.
 pub(crate) fn title(view: &View, unit: UnitId) -> String {
     let definition = view.definition(unit);

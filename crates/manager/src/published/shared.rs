@@ -1,5 +1,6 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
+use crate::base::clock::now;
 use crate::base::command_line;
 use crate::base::conditions::Host;
 use crate::base::say::say;
@@ -10,6 +11,7 @@ use crate::config::fleet::{Applied, Shown};
 use crate::published::counters::Counters;
 use crate::published::locks::Locks;
 use crate::published::orders::Order;
+use crate::published::reloads::Reloads;
 use crate::published::scheduled::Scheduled;
 use crate::recording::files::Records;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warren_bus::Authority;
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::graph::Definition;
 use warren_core::model::device_table;
@@ -50,6 +53,7 @@ pub struct Shared {
     locks: Mutex<Locks>,
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
+    authority: Mutex<Option<Authority>>,
     settings: Mutex<Settings>,
     context: Arc<Context>,
     users: Mutex<passwd::Current>,
@@ -60,6 +64,8 @@ pub struct Shared {
     wake: Arc<EventFd>,
     /// What the loop counts of itself.
     pub counters: Counters,
+    /// The last reloads that changed units.
+    pub reloads: Reloads,
     /// Threads that look at conditions for clients.
     pub(crate) looks: Arc<AtomicUsize>,
     /// The search directories.
@@ -134,6 +140,7 @@ impl Shared {
             locks: Mutex::new(Locks::in_file(places.locks.clone())),
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
+            authority: Mutex::default(),
             context: settings.context.clone(),
             settings: Mutex::new(settings),
             users: Mutex::default(),
@@ -142,6 +149,7 @@ impl Shared {
             orders,
             wake,
             counters,
+            reloads: Reloads::new(now()),
             looks: Arc::default(),
             unit_path: places.unit_path,
             log_dir: places.log_dir,
@@ -174,6 +182,16 @@ impl Shared {
     /// Since when a reload is under way.
     pub fn reloads_since(&self) -> Option<Monotonic> {
         *lock(&self.reloads_since)
+    }
+
+    /// Puts up where polkit is asked.
+    pub fn publish_authority(&self, authority: Option<Authority>) {
+        *lock(&self.authority) = authority;
+    }
+
+    /// Where polkit is asked; nowhere without a bus.
+    pub fn authority(&self) -> Option<Authority> {
+        lock(&self.authority).clone()
     }
 
     /// Puts up what is known of devices.

@@ -7,7 +7,7 @@ import * as views from './views.js';
 
 const byId = (id) => document.getElementById(id);
 const TABLES = { trouble: 'Trouble', jobs: 'Jobs', units: 'Units', containers: 'Containers', slices: 'Slices', templates: 'Templates' };
-const OTHERS = { timers: 'Timers', sessions: 'Sessions', charts: 'Charts', plan: 'Plan', unit: 'Unit' };
+const OTHERS = { timers: 'Timers', sessions: 'Sessions', charts: 'Charts', plan: 'Plan', questions: 'Questions', unit: 'Unit' };
 const CELLS = { containers: 'containers', slices: 'slices', templates: 'templates', units: 'units' };
 const ROWS = 100;
 const TYPING_MS = 250;

@@ -74,7 +74,7 @@ export function unit(box, page, name) {
   const log = el('pre', { class: 'log', hidden: true, role: 'log', tabindex: '0', 'aria-label': `Log of ${name}` });
   const logSaid = el('p', { class: 'dim' }, 'Reading the log...');
   box.replaceChildren(
-    head, page.session.may_act ? buttons : '', about,
+    head, page.session.may_act ? buttons : '', el('p', {}, el('a', { href: `#/questions/${encodeURIComponent(name)}` }, 'Ask about this unit')), about,
     el('div', { class: 'two' },
       el('div', {}, whyPart, el('section', {}, el('h2', {}, 'Status'), status)),
       el('section', {}, el('h2', {}, 'Log'), logSaid, log)),
@@ -291,6 +291,45 @@ export function plan(box, page) {
     el('p', { class: 'dim' }, 'What the rules as they lie on the disk would change, as warren fleet plan and warren fleet diff say it. Nothing is put into force.'),
     page.session.may_read ? el('div', { class: 'buttons' }, button) : el('p', {}, 'Plans are shown to those who have a token, and over a Unix socket.'), said, result);
   return () => {};
+}
+
+/** What operators ask, and the command that answers it; `about` is a unit that is asked about. */
+export function questions(box, page, about) {
+  const input = el('input', { id: 'about', type: 'text', spellcheck: 'false', autocapitalize: 'none', value: about || '' });
+  const said = el('p', { role: 'status' });
+  const answer = el('pre', { tabindex: '0', 'aria-label': 'Answer', hidden: true });
+  const list = el('ul', { class: 'questions' });
+  let asked = 0;
+  const put = async (question) => {
+    const turn = (asked += 1);
+    said.textContent = `${question.command} ...`;
+    answer.hidden = true;
+    const query = new URLSearchParams({ question: question.word });
+    if (question.needs) query.set('about', input.value.trim());
+    if (question.needs && !input.value.trim()) {
+      said.textContent = `Say what it is about: ${question.needs}.`;
+      input.focus();
+      return;
+    }
+    try {
+      const told = await ask(`/api/ask?${query}`);
+      if (turn !== asked) return;
+      answer.textContent = told.text.trimEnd();
+      answer.hidden = false;
+      said.textContent = question.command;
+      answer.focus({ preventScroll: true });
+      answer.scrollIntoView({ block: 'nearest' });
+    } catch (error) {
+      if (turn === asked) said.textContent = `${question.command}: ${error.message}`;
+    }
+  };
+  box.replaceChildren(el('h1', {}, 'Questions'),
+    el('div', { class: 'tools' }, el('label', { for: 'about' }, 'About: a unit, a unit and since when (web 10:00), or the number of a process', input)),
+    list, said, answer);
+  ask('/api/questions').then((all) => list.replaceChildren(...all.map((question) => el('li', {},
+    el('button', { type: 'button', onclick: () => put(question) }, question.text), ' ', el('code', {}, question.command)))),
+  (error) => { said.textContent = error.message; });
+  return () => { asked += 1; };
 }
 
 function diff(text) {

@@ -24,7 +24,7 @@ const WIDTHS: [u32; 2] = [800, 1500];
 const TOKEN: &str = "0123456789abcdefghijklmnop";
 
 /// What is shown of each view.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "overview",
     "trouble",
     "jobs",
@@ -36,6 +36,7 @@ const VIEWS: [&str; 12] = [
     "sessions",
     "charts",
     "plan",
+    "questions",
     "unit/c0003-db.service",
 ];
 
@@ -307,6 +308,12 @@ fn all_of_it_is_reached_with_the_keyboard() {
         page.tab_to("Make the plan");
         page.enter();
         page.wait("document.querySelector('.diff .plus')?.textContent === '+MemoryMax=2G'");
+        // A question in two steps: the view, and its button.
+        page.go("questions");
+        page.wait("document.querySelectorAll('.questions button').length === 15");
+        page.tab_to("What is restarted most?");
+        page.enter();
+        page.wait("document.querySelector('[aria-label=Answer]')?.textContent.includes('c0001-php.service')");
         page.tab_to("Log out");
     });
 }
@@ -520,6 +527,11 @@ fn open(page: &mut Page<'_>, view: &str) {
         "plan" => {
             page.browser.eval("document.querySelector('main button').click(); true");
             page.wait("document.querySelector('.diff')");
+        }
+        "questions" => {
+            page.wait("document.querySelectorAll('.questions button').length === 15");
+            page.browser.eval("document.querySelector('.questions button').click(); true");
+            page.wait("document.querySelector('[aria-label=Answer]')?.textContent.length > 9");
         }
         "unit/c0003-db.service" => page.wait("document.querySelector('dl.facts')"),
         "overview" => page.wait("page.took.length >= 8"),

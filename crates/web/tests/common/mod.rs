@@ -17,9 +17,9 @@ use warren_wire::call::Received;
 use warren_wire::control::{
     Cat, CatAnswer, CatFile, Done, ErrorName, FileText, JobRow, JobsRow, ListAnswer, Method,
     OverviewAnswer, OverviewRow, ProcessRow, REQUEST_BYTES_MAX, ReasonAnswer, RecordAnswer,
-    RecordRow, RecordsAnswer, ReloadAnswer, Request, StatusAnswer, TimerRow, TimersAnswer,
-    TopAnswer, TopJob, TopRestarting, UnitRow, WhyAnswer, WhyStep, WhyUnit, write_answer,
-    write_error,
+    RecordRow, RecordsAnswer, ReloadAnswer, ReloadsAnswer, Request, StatusAnswer, TimerRow,
+    TimersAnswer, TopAnswer, TopJob, TopRestarting, UnitRow, WhyAnswer, WhyStep, WhyUnit,
+    write_answer, write_error,
 };
 use warren_wire::frame;
 
@@ -282,6 +282,7 @@ impl World {
                 },
                 false,
             ),
+            Request::Reloads(_) => write_answer(&ReloadsAnswer::default(), false),
             Request::Records(_) => {
                 let row = |subject: &str, began_us| RecordRow {
                     name: format!("{subject}-1.record"),

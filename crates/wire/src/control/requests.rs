@@ -178,6 +178,18 @@ reading! {
 
     /// Tells what shutdown is planned or under way, and what it waits for.
     pub struct Shutdown {}
+
+    /// Tells what a stop of a unit would stop with it, and what may start it again. Nothing is stopped.
+    pub struct StopPlan {
+        /// Name of the unit.
+        pub unit: Option<String>,
+    }
+
+    /// Lists the last reloads that changed units, the newest first.
+    pub struct Reloads {}
+
+    /// Lists services that are up and whose files ask for no protection, by their names.
+    pub struct Unprotected {}
 }
 
 changing! {

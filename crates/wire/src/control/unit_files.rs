@@ -90,6 +90,36 @@ answers! {
         pub loop_us: u64,
     }
 
+    /// Answers `Reloads`.
+    pub struct ReloadsAnswer {
+        /// Since when this manager's process has counted, in µs since 1970; it knows of no reload before.
+        pub since_us: u64,
+        /// Reloads that changed units, the newest first.
+        pub reloads: Vec<PastReload>,
+    }
+
+    /// A reload that changed units.
+    pub struct PastReload {
+        /// When it came into force, in µs since 1970.
+        pub at_us: u64,
+        /// The generation that it put in force.
+        pub generation: u64,
+        /// Units that came.
+        pub added: ChangedUnits,
+        /// Units that differ.
+        pub changed: ChangedUnits,
+        /// Units that went.
+        pub removed: ChangedUnits,
+    }
+
+    /// Units that a reload changed in one way.
+    pub struct ChangedUnits {
+        /// How many.
+        pub total: u64,
+        /// The first of them; the manager has a bound.
+        pub names: Vec<String>,
+    }
+
     /// A unit file of a rule.
     pub struct FileText {
         /// Its path below the directory of rules' files.

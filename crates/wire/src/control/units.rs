@@ -129,6 +129,43 @@ answers! {
         pub refused: u64,
     }
 
+    /// Answers `StopPlan`.
+    pub struct StopPlanAnswer {
+        /// The unit itself, then the units that would be stopped with it, by their names.
+        pub stops: Vec<PlannedStop>,
+        /// Units that would start it again when something happens: its sockets, timers, paths and automounts that are
+        /// up and stay so.
+        pub started_by: Vec<RelatedUnit>,
+    }
+
+    /// A unit that would be stopped.
+    pub struct PlannedStop {
+        /// Its name.
+        pub name: String,
+        /// Its state.
+        pub active: ActiveState,
+        /// The unit whose stop brings this one; null of the unit that was asked about.
+        pub because_of: Option<String>,
+    }
+
+    /// Answers `Unprotected`.
+    pub struct UnprotectedAnswer {
+        /// Services that are up.
+        pub up: u64,
+        /// Of these, those whose files ask for no protection.
+        pub total: u64,
+        /// Of these, the first by their names; the manager has a bound.
+        pub services: Vec<UnprotectedService>,
+    }
+
+    /// A service whose files ask for no protection.
+    pub struct UnprotectedService {
+        /// Its name.
+        pub name: String,
+        /// `User=`; empty where it is not set, so that it runs as root.
+        pub user: String,
+    }
+
     /// Answers `Job`.
     pub struct JobEnd {
         /// Its number, where it was not waited for.

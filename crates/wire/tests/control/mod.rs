@@ -90,6 +90,9 @@ fn requests() {
     request(Totals {}, Request::Totals);
     request(Verify { unit: unit() }, Request::Verify);
     request(Shutdown {}, Request::Shutdown);
+    request(StopPlan { unit: unit() }, Request::StopPlan);
+    request(Reloads {}, Request::Reloads);
+    request(Unprotected {}, Request::Unprotected);
     let job = Job {
         unit: unit(),
         job_type: Some(JobType::Restart),
@@ -324,6 +327,28 @@ fn answers_about_units() {
     answer::<List>(ListAnswer { units: vec![row(), UnitRow { job: None, ..row() }] });
     answer::<Status>(status());
     answer::<FileState>(FileStateAnswer { state: some("enabled") });
+    let stop = |name: &str, because_of| PlannedStop {
+        name: text(name),
+        active: ActiveState::Active,
+        because_of,
+    };
+    answer::<StopPlan>(StopPlanAnswer {
+        stops: vec![stop("db.service", None), stop("web.service", some("db.service"))],
+        started_by: vec![RelatedUnit { name: text("db.socket"), active: ActiveState::Active }],
+    });
+    let services = vec![UnprotectedService { name: text("web.service"), user: text("www") }];
+    answer::<Unprotected>(UnprotectedAnswer { up: 9, total: 1, services });
+    let one = |name: &str| ChangedUnits { total: 1, names: vec![text(name)] };
+    answer::<Reloads>(ReloadsAnswer {
+        since_us: 1_795_000_000_000_000,
+        reloads: vec![PastReload {
+            at_us: 1_795_000_060_000_000,
+            generation: 3,
+            added: one("a.service"),
+            changed: one("b.service"),
+            removed: ChangedUnits::default(),
+        }],
+    });
     let unit =
         WhyUnit { unit: text("web.service"), path: vec![step()], impact: vec![text("a.target")] };
     let one =
