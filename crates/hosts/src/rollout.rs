@@ -120,8 +120,8 @@ pub struct Rollout {
     pub absent: BTreeSet<HostId>,
     /// Hosts of this wave, or on the way back all, that were assigned.
     pub progress: BTreeMap<HostId, Progress>,
-    /// Sick hosts, with the reason.
-    pub sick: BTreeMap<HostId, String>,
+    /// Hosts that are not healthy, and why: the policy counts all of them as sick.
+    pub sick: BTreeMap<HostId, Trouble>,
     /// Sick hosts that an operator has seen and goes on with.
     #[serde(default)]
     pub forgiven: BTreeSet<HostId>,
@@ -152,17 +152,60 @@ pub struct Tally {
     pub sick: usize,
 }
 
-/// What is said of a host that is late begins so.
+/// What is said of a host whose lease is over.
 const IS_AWAY: &str = "it is away";
-const HAS_NOT_REPORTED: &str = "it has not reported";
-const IS_AT_WORK: &str = "it is still at work";
-const IS_HELD_UP: &str = "it is held up";
+
+/// What kind of trouble a host is in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TroubleKind {
+    /// Its lease is over, for longer than the policy waits.
+    Away,
+    /// It is there, and has not said in time that it is done.
+    Late,
+    /// It is worse than before, or does not take the rules.
+    Sick,
+}
+
+/// Why a host that was assigned is not healthy.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "StoredTrouble")]
+pub struct Trouble {
+    /// Of which kind it is.
+    pub kind: TroubleKind,
+    /// The reason, for people.
+    pub why: String,
+}
+
+/// A trouble as the store may have it: drivers of older versions wrote the reason alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredTrouble {
+    OfAKind { kind: TroubleKind, why: String },
+    Reason(String),
+}
+
+impl From<StoredTrouble> for Trouble {
+    fn from(stored: StoredTrouble) -> Trouble {
+        match stored {
+            StoredTrouble::OfAKind { kind, why } => Trouble { kind, why },
+            StoredTrouble::Reason(why) => Trouble { kind: TroubleKind::Sick, why },
+        }
+    }
+}
+
+impl Trouble {
+    /// Trouble of a kind, with the reason for people.
+    pub fn new(kind: TroubleKind, why: impl Into<String>) -> Trouble {
+        Trouble { kind, why: why.into() }
+    }
+}
 
 /// How an assigned host does.
 enum Health {
     Waiting,
     Healthy,
-    Sick(String),
+    InTrouble(Trouble),
 }
 
 impl Rollout {
@@ -226,10 +269,10 @@ impl Rollout {
     pub fn tally(&self, wave: &[HostId]) -> Tally {
         let mut tally = Tally::default();
         for id in wave {
-            let of = match self.sick.get(id) {
-                Some(why) if why.starts_with(IS_AWAY) => &mut tally.away,
-                Some(why) if is_late(why) => &mut tally.late,
-                Some(_) => &mut tally.sick,
+            let of = match self.sick.get(id).map(|trouble| trouble.kind) {
+                Some(TroubleKind::Away) => &mut tally.away,
+                Some(TroubleKind::Late) => &mut tally.late,
+                Some(TroubleKind::Sick) => &mut tally.sick,
                 None if self.absent.contains(id) => &mut tally.absent,
                 None => continue,
             };
@@ -295,7 +338,8 @@ impl Rollout {
         let is_stuck = self.is_stuck(hosts);
         if counted > self.policy.failures_max as usize || is_stuck {
             let first = self.sick.iter().find(|(id, _)| !self.forgiven.contains(*id));
-            let first = first.map(|(id, why)| format!("{id}: {why}")).unwrap_or_default();
+            let first =
+                first.map(|(id, trouble)| format!("{id}: {}", trouble.why)).unwrap_or_default();
             let others = match counted {
                 1 => String::new(),
                 n => format!(" (and {} more)", n - 1),
@@ -489,7 +533,8 @@ impl Rollout {
         };
         if out.is_empty() && wave.iter().all(is_settled) {
             let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
-            self.sick.extend(away.into_iter().map(|id| (id, IS_AWAY.to_owned())));
+            let is_away = || Trouble::new(TroubleKind::Away, IS_AWAY);
+            self.sick.extend(away.into_iter().map(|id| (id, is_away())));
             (self.phase, self.wave) = (Phase::Stopped, self.waves.len());
         }
         out
@@ -567,19 +612,14 @@ impl Rollout {
                     progress.healthy_since.get_or_insert(now);
                     self.sick.remove(id);
                 }
-                Health::Sick(_) if self.absent.contains(id) && !is_there(hosts, id) => {}
-                Health::Sick(why) => {
+                Health::InTrouble(_) if self.absent.contains(id) && !is_there(hosts, id) => {}
+                Health::InTrouble(trouble) => {
                     progress.healthy_since = None;
-                    self.sick.insert(id.clone(), why);
+                    self.sick.insert(id.clone(), trouble);
                 }
             }
         }
     }
-}
-
-/// Whether this is the reason of a host that is there, and has not said that it is done.
-fn is_late(why: &str) -> bool {
-    [HAS_NOT_REPORTED, IS_AT_WORK, IS_HELD_UP].iter().any(|late| why.starts_with(late))
 }
 
 /// Whether a host has begun something and not said what came of it.
@@ -601,30 +641,38 @@ fn health(
 ) -> Health {
     // One that restarts is away for a moment, whenever it was assigned.
     let since = progress.away_since.unwrap_or(progress.since);
-    let late = |what: &str| match now.saturating_sub(since) > policy.patience {
-        true => Health::Sick(format!("{what} after {} s", policy.patience)),
+    let overdue = |kind: TroubleKind, what: &str| match now.saturating_sub(since) > policy.patience
+    {
+        true => {
+            let why = format!("{what} after {} s", policy.patience);
+            Health::InTrouble(Trouble { kind, why })
+        }
         false => Health::Waiting,
     };
-    let Some(host) = host.filter(|host| host.is_there()) else { return late(IS_AWAY) };
+    let late = |what: &str| overdue(TroubleKind::Late, what);
+    let sick = |why: &str| Health::InTrouble(Trouble::new(TroubleKind::Sick, brief(why)));
+    let Some(host) = host.filter(|host| host.is_there()) else {
+        return overdue(TroubleKind::Away, IS_AWAY);
+    };
     let last = host.report.as_ref();
     let report = last.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
     let Some(report) = report else {
         // What it waits for is known if it has not ended what it was assigned to before.
         return late(&match last.filter(|last| last.outcome == Outcome::Working) {
             Some(last) => format!(
-                "{HAS_NOT_REPORTED}: it is at work on the way {} of release {}, and waits for its units",
+                "it has not reported: it is at work on the way {} of release {}, and waits for its units",
                 if last.back { "back" } else { "forward" },
                 last.release
             ),
-            None => HAS_NOT_REPORTED.to_owned(),
+            None => "it has not reported".to_owned(),
         });
     };
     match &report.outcome {
-        Outcome::Working => late(IS_AT_WORK),
-        Outcome::Held(why) => late(&format!("{IS_HELD_UP}: {}", brief(why))),
-        Outcome::Failed(why) | Outcome::Refused(why) => Health::Sick(brief(why)),
+        Outcome::Working => late("it is still at work"),
+        Outcome::Held(why) => late(&format!("it is held up: {}", brief(why))),
+        Outcome::Failed(why) | Outcome::Refused(why) => sick(why),
         Outcome::Applied => {
-            worse(report, progress, policy).map_or(Health::Healthy, |why| Health::Sick(brief(&why)))
+            worse(report, progress, policy).map_or(Health::Healthy, |why| sick(&why))
         }
     }
 }

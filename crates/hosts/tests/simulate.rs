@@ -575,7 +575,8 @@ impl World {
                 self.wrong.push(format!("soak: {id} is healthy since {since:?}, it is {now}"));
             }
         }
-        for (id, why) in after.sick.iter().filter(|(id, _)| !before.sick.contains_key(*id)) {
+        for (id, trouble) in after.sick.iter().filter(|(id, _)| !before.sick.contains_key(*id)) {
+            let why = &trouble.why;
             let begun = self.begun.get(&key(id)).copied().unwrap_or(now);
             if why.contains(&format!("after {} s", after.policy.patience))
                 && now - begun < after.policy.patience

@@ -396,8 +396,8 @@ fn summary(rollout: &Rollout, driver: Option<&str>) -> String {
             std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{bad}\n"),
         };
     }
-    for (id, why) in &rollout.sick {
-        out += &format!("! {id}: {}\n", clean(why));
+    for (id, trouble) in &rollout.sick {
+        out += &format!("! {id}: {}\n", clean(&trouble.why));
     }
     out
 }
@@ -422,7 +422,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use warren_hosts::policy::Policy;
-    use warren_hosts::rollout::Phase;
+    use warren_hosts::rollout::{Phase, Trouble, TroubleKind};
 
     use super::*;
 
@@ -460,8 +460,9 @@ mod tests {
         let hosts = BTreeMap::new();
         let mut rollout = Rollout::new(7, true, Policy::default(), waves, &hosts);
         rollout.absent = BTreeSet::from([id("e")]);
-        let sick = [("c", "it is away after 300 s"), ("d", "no")];
-        rollout.sick = sick.map(|(host, why)| (id(host), why.to_owned())).into();
+        let away = Trouble::new(TroubleKind::Away, "it is away after 300 s");
+        let sick = Trouble::new(TroubleKind::Sick, "no");
+        rollout.sick = [(id("c"), away), (id("d"), sick)].into();
         (rollout.phase, rollout.wave) = (Phase::Done, 2);
         assert_eq!(
             summary(&rollout, None),

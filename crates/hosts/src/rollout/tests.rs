@@ -313,7 +313,7 @@ fn it_went_back_when_all_that_are_there_have() {
     assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Back, "goes back"));
     let why = "it has not reported: it is at work on the way forward of release 7, and waits for its \
                units after 20 s";
-    assert_eq!(site.rollout.sick[&id(1)], why);
+    assert_eq!(site.rollout.sick[&id(1)], Trouble::new(TroubleKind::Late, why));
     let wave = site.rollout.waves[0].clone();
     assert_eq!(site.rollout.tally(&wave), Tally { late: 1, ..Tally::default() });
     site.report(1, true, Outcome::Applied, 0);
@@ -335,7 +335,7 @@ fn a_way_back_ends_though_others_took_a_host_elsewhere() {
     // Host 1 stays at its report of the way forward.
     site.step(21);
     assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
-    assert_eq!(site.rollout.sick[&id(1)], "it has not reported after 20 s");
+    assert_eq!(site.rollout.sick[&id(1)].why, "it has not reported after 20 s");
     let tally = site.rollout.tally(&site.rollout.waves[0].clone());
     assert_eq!(tally, Tally { late: 1, ..Tally::default() });
 }
@@ -355,6 +355,15 @@ fn a_host_that_is_borne_is_not_called_healthy() {
     assert_eq!(site.rollout.words(), "is on the hosts that are healthy");
     let tally = site.rollout.tally(&site.rollout.waves[0]);
     assert_eq!(tally, Tally { absent: 1, away: 1, late: 0, sick: 1 });
+}
+
+/// A rollout may be under way when its drivers are renewed.
+#[test]
+fn reasons_of_older_drivers_are_read() {
+    let read = |text: &str| serde_json::from_str::<Trouble>(text).expect("a trouble");
+    assert_eq!(read(r#""no""#), Trouble::new(TroubleKind::Sick, "no"));
+    let away = Trouble::new(TroubleKind::Away, "it is away after 300 s");
+    assert_eq!(read(&serde_json::to_string(&away).expect("JSON")), away);
 }
 
 #[test]
