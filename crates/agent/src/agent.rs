@@ -5,7 +5,7 @@
 //! - Runs on one thread; one for each watch only tells that something changed, one keeps the lease meanwhile. Start at
 //!   [`run`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use warren_hosts::follower::{Applied, Assignment, Decision, decide, effective, n
 use warren_hosts::host::{Facts, Outcome, Registration, Report};
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen};
+use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, TAKES_OVER};
 use warren_hosts::plan::Rules as _;
 use warren_hosts::policy::Policy;
 use warren_hosts::release::{self, Release, Signed, read_keys};
@@ -273,8 +273,9 @@ impl Agent {
     /// of something, or nothing for long.
     fn watch(&mut self) -> Result<(), String> {
         let mut keys = vec![keys::assigned(&self.id), keys::CURRENT.to_owned()];
-        if self.has_copies {
-            keys.extend([keys::HOSTS.to_owned(), keys::CLAIMS.to_owned()]);
+        match self.has_copies {
+            true => keys.extend([keys::HOSTS, keys::CLAIMS, keys::DRAINED].map(str::to_owned)),
+            false => keys.push(keys::drained(&self.id)),
         }
         let number = self.watch.fetch_add(1, Ordering::Relaxed) + 1;
         self.watches_copies = self.has_copies;
@@ -542,6 +543,9 @@ impl Agent {
     fn look(&mut self) {
         let result = self.assigned();
         let Some((assigned, release)) = self.noted(result) else { return };
+        let result = self.store.get(&keys::drained(&self.id));
+        let Some(drained) = self.noted(result) else { return };
+        let in_service = self.follow_drain(drained.is_some());
         let policy = release.as_ref().and_then(|release| release.as_ref().ok());
         self.policy = policy.map_or_else(Policy::default, |release| release.policy.clone());
         let decision = decide(&self.kept.memory, assigned, release);
@@ -557,6 +561,10 @@ impl Agent {
                 Some(outcome)
             }
             Decision::Apply(what) => self.follow(what),
+        };
+        let outcome = match (outcome, in_service) {
+            (Some(Outcome::Applied), Err(why)) => Some(Outcome::Held(why)),
+            (outcome, _) => outcome,
         };
         // The report says what the host has followed even if the store assigns it nothing.
         let followed = Assignment { release: self.kept.memory.highest, back: false };
@@ -709,8 +717,39 @@ impl Agent {
         self.disk.switch(Some(revision))
     }
 
-    /// Has the host relieved of its work, if the settings say how.
+    /// Has the drain command relieve the host of its work when an operator takes it out of service, and give it back when
+    /// he puts it into service again. If it fails it is tried again.
+    fn follow_drain(&mut self, is_out: bool) -> Result<(), String> {
+        if self.kept.is_out_of_service != is_out {
+            tell!(
+                "an operator has {} service",
+                if is_out { "taken this host out of" } else { "put this host into" }
+            );
+            (self.kept.is_out_of_service, self.kept.is_relieved) = (is_out, false);
+            let _ = self.write_down();
+            if !is_out && self.kept.todo.is_none() {
+                return self.undrain();
+            }
+        }
+        if !is_out || self.kept.is_relieved {
+            return Ok(());
+        }
+        self.relieve().inspect_err(|why| {
+            tell!("{why}");
+            self.wakes_at = Some(Instant::now() + DRAIN_REST);
+        })?;
+        self.kept.is_relieved = true;
+        let _ = self.write_down();
+        Ok(())
+    }
+
+    /// Has the host relieved of its work for a release, if the settings say how.
     fn drain(&mut self) -> Result<(), String> {
+        // One that is out of service is relieved of it, or will be.
+        if self.kept.is_out_of_service { Ok(()) } else { self.relieve() }
+    }
+
+    fn relieve(&mut self) -> Result<(), String> {
         if self.settings.drain.is_none() {
             return Ok(());
         }
@@ -722,7 +761,7 @@ impl Agent {
 
     /// Has it take up its work again if it was relieved of it. If that fails it is tried again.
     fn undrain(&mut self) -> Result<(), String> {
-        if !self.kept.is_drained {
+        if !self.kept.is_drained || self.kept.is_out_of_service {
             return Ok(());
         }
         let done = self.run_drain_command("undrain").inspect_err(|why| tell!("{why}"));
@@ -800,10 +839,14 @@ impl Agent {
         };
         let (_, hosts) = self.store.list(keys::HOSTS)?;
         let (_, claims) = self.store.list(keys::CLAIMS)?;
+        let (_, drained) = self.store.list(keys::DRAINED)?;
+        let drained: BTreeSet<&str> =
+            drained.iter().filter_map(|value| keys::last(&value.key, keys::DRAINED)).collect();
         let place = |value: &crate::store::Value| {
             let id: HostId = keys::last(&value.key, keys::HOSTS)?.parse().ok()?;
             let facts = serde_json::from_slice::<Registration>(&value.value).ok()?.facts;
-            Some((id, Place { capacity: facts.capacity, labels: facts.labels }))
+            let is_drained = drained.contains(id.as_str());
+            Some((id, Place { capacity: facts.capacity, labels: facts.labels, is_drained }))
         };
         let places = hosts.iter().filter_map(place).collect();
         let claims: Vec<Claim> = claims.iter().filter_map(read_claim).collect();
@@ -819,14 +862,26 @@ impl Agent {
             }
             self.undrained();
         }
-        // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest.
-        for (app, slot) in moves.give_up {
+        // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest. What the rules
+        // in force still ask for may be to stop the one, or to start the other.
+        let is_done = self.kept.todo.is_none();
+        for (app, slot) in moves.give_up.into_iter().filter(|_| is_done) {
             self.store.transact(&[], &[Write::Delete(keys::claim(&self.id, &app, slot))])?;
         }
-        for (app, slot) in moves.claim.into_iter().filter(|_| self.is_registered) {
+        for (app, slot) in moves.taken_over.into_iter().filter(|_| is_done) {
             let key = keys::claim(&self.id, &app, slot);
-            let compare = [Compare::Modified(key.clone(), 0)];
+            let compare = [Compare::Is(key.clone(), TAKES_OVER.into())];
             self.store.transact(&compare, &[Write::Put(key, Vec::new(), self.kept.lease)])?;
+        }
+        if !self.is_registered {
+            return Ok(());
+        }
+        for (value, copies) in [("", moves.claim), (TAKES_OVER, moves.take_over)] {
+            for (app, slot) in copies {
+                let key = keys::claim(&self.id, &app, slot);
+                let compare = [Compare::Modified(key.clone(), 0)];
+                self.store.transact(&compare, &[Write::Put(key, value.into(), self.kept.lease)])?;
+            }
         }
         Ok(())
     }

@@ -46,7 +46,8 @@ pub const SETTINGS: [(&str, &str); 15] = [
     (
         "DrainCommand=",
         "Run with the word drain before rules are put into force and with undrain after that; one that fails, or takes \
-         more than 5 minutes, fails the release on this host.",
+         more than 5 minutes, fails the release on this host. The same when an operator drains and undrains the host: then \
+         one that fails is run again.",
     ),
     ("[Hosts]", "The section that all of them are in; it may be left out."),
 ];

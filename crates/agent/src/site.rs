@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, effective};
-use warren_hosts::host::{Host, Registration, Report};
+use warren_hosts::host::{Drain, Host, Registration, Report};
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::Claim;
+use warren_hosts::placement::{Claim, TAKES_OVER};
 use warren_hosts::release::{Release, Signed};
 use warren_hosts::revision::{Cut, Files, Manifest};
 use warren_hosts::rollout::Rollout;
@@ -107,7 +107,8 @@ pub fn now() -> u64 {
 /// The claim that a key says.
 pub(crate) fn read_claim(value: &Value) -> Option<Claim> {
     let (host, app, slot) = keys::claimed(&value.key)?;
-    Some(Claim { app: app.to_owned(), slot, created: value.created, host })
+    let takes_over = value.value == TAKES_OVER.as_bytes();
+    Some(Claim { app: app.to_owned(), slot, created: value.created, host, takes_over })
 }
 
 /// The files of a revision; chunks that are known are not asked for.
@@ -153,9 +154,7 @@ impl Site {
         let mut of = |value: &Value, prefix: &str, set: &dyn Fn(&mut Host)| {
             let id = keys::last(&value.key, prefix).and_then(|id| id.parse::<HostId>().ok());
             if let Some(id) = id {
-                let new =
-                    || Host { id: id.clone(), registration: None, report: None, double: None };
-                set(hosts.entry(id.clone()).or_insert_with(new));
+                set(hosts.entry(id.clone()).or_insert_with(|| Host::new(id)));
             }
         };
         for value in &registrations {
@@ -168,6 +167,13 @@ impl Site {
         }
         for value in &reports {
             of(value, keys::REPORTS, &|host| host.report = read::<Report>(value));
+        }
+        let (_, drained) = self.store.list(keys::DRAINED)?;
+        for value in &drained {
+            // Hosts go by whether there is a value.
+            let unreadable = || Drain { author: "?".to_owned(), reason: String::new(), at: 0 };
+            let drain = || read::<Drain>(value).unwrap_or_else(unreadable);
+            of(value, keys::DRAINED, &|host| host.drained = Some(drain()));
         }
         Ok(hosts)
     }
@@ -222,7 +228,13 @@ impl Site {
             other => other?,
         }
         let (_, claims) = self.store.list(&keys::claims(id))?;
-        let keys = [keys::host(id), keys::report(id), keys::double(id), keys::assigned(id)];
+        let keys = [
+            keys::host(id),
+            keys::report(id),
+            keys::double(id),
+            keys::drained(id),
+            keys::assigned(id),
+        ];
         let all = keys.into_iter().chain(claims.into_iter().map(|claim| claim.key));
         let writes: Vec<Write> = all.map(Write::Delete).collect();
         for some in writes.chunks(OPERATIONS_MAX) {
@@ -299,6 +311,19 @@ impl Site {
             std::thread::park_timeout(Duration::from_millis(200));
         }
         Ok(Writer { store: &self.store, lease, name, kept: Cell::new(Instant::now()) })
+    }
+
+    /// Takes a host out of service, or puts it into service again.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn set_drained(&self, id: &HostId, drain: Option<&Drain>) -> Result<(), Fault> {
+        let key = keys::drained(id);
+        let write = match drain {
+            Some(drain) => Write::Put(key, serde_json::to_vec(drain).unwrap_or_default(), 0),
+            None => Write::Delete(key),
+        };
+        self.store.transact(&[], &[write]).map(|_| ())
     }
 
     /// Whether a host was let in.

@@ -778,28 +778,119 @@ fn keys_and_damage_are_told_by_name() {
     assert!(why.contains("there is no revision abcdef"), "{why}");
 }
 
+/// The copies of shop that a host's rules make units of.
+fn held(site: &Site, host: &str) -> Vec<u32> {
+    let text = std::fs::read_to_string(site.scratch.path(&format!("{host}.state/machine.conf")))
+        .unwrap_or_default();
+    let list = text
+        .split("\"shop\" = [")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next())
+        .unwrap_or_default();
+    list.split(", ").filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Those of several hosts, which are looked at one after the other.
+fn all(site: &Site, names: &[&str]) -> Vec<u32> {
+    let mut all: Vec<u32> = names.iter().flat_map(|host| held(site, host)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Its copies are claimed elsewhere before they stop here, one after the other; what rules assign to it stays; no release
+/// waits for it, and it catches up.
+#[test]
+fn a_drained_host_gives_its_copies_to_others() {
+    let Some(mut site) = Site::ready("hosts-drained", 3) else { return };
+    let shop = ("shop.conf", "object Container \"shop\" {\n  replicas = 6\n}\n");
+    site.roll_out(&[shop, ("a.conf", "one")], &[]);
+    let names = ["h1", "h2", "h3"];
+    wait_until("each copy has a host", || all(&site, &names) == [0, 1, 2, 3, 4, 5]);
+    let why = site.fails(&["drain", "h9"]);
+    assert!(why.contains("h9 is no host of this site"), "{why}");
+    let said = site.run(&["drain", "h1", "--reason", "a new disk"]);
+    assert!(said.starts_with("h1 is drained. 2 copies move to other hosts"), "{said}");
+    wait_until("its copies are elsewhere", || {
+        // Who takes a copy is looked at before the one who gives it.
+        let now = all(&site, &["h3", "h2", "h1"]);
+        let mut once = now.clone();
+        once.dedup();
+        assert!(now == once && now.len() >= 5, "twice, or more than one on the way: {now:?}");
+        held(&site, "h1").is_empty() && now.len() == 6
+    });
+    let said = site.run(&["drain", "h1", "--wait", "60"]);
+    assert!(said.ends_with("h1 has no copies any more.\n"), "{said}");
+    assert!(site.hosts[0].manager.running().contains("a.service=one"));
+    let list = site.run(&["list"]);
+    assert!(list.contains("ok,drained") && list.contains(": a new disk\n"), "{list}");
+    assert!(list.ends_with("3 hosts: 3 ok; 1 of them drained.\n"), "{list}");
+    assert_eq!(site.try_run(&["list", "--bad"]).status.code(), Some(0));
+    let why = site.run(&["why"]);
+    assert!(why.starts_with("1 host is out of service\n  h1: drained by "), "{why}");
+    assert!(site.run(&["audit"]).contains(" drain h1 a new disk"));
+    // It is switched off, and a release is made.
+    site.hosts[0].agent.take().expect("an agent").kill();
+    site.wait_listed("away,drained");
+    assert_eq!(site.try_run(&["list", "--bad"]).status.code(), Some(0));
+    let status = site.roll_out(&[shop, ("a.conf", "two")], &["--wave", "1"]);
+    let words = "release 2 is on all hosts that were there and are in service";
+    assert!(status.starts_with(words) && status.contains(", 1 out of service"), "{status}");
+    site.start_agent(0);
+    wait_until("it catches up", || site.hosts[0].manager.running().contains("a.service=two"));
+    site.wait_listed("ok,drained");
+    assert!(held(&site, "h1").is_empty());
+    // What no other host has room for stays.
+    let before = held(&site, "h2");
+    site.run(&["drain", "h2"]);
+    site.wait_listed("2 copies left, 2 of them claimed by no other host");
+    let why = site.fails(&["drain", "h2", "--wait", "0"]);
+    assert!(why.contains("no other host has claimed 2 of them: raise Capacity="), "{why}");
+    assert!(before.len() == 3 && held(&site, "h2").len() == 2, "{before:?}");
+    // With a host more there is room.
+    site.run(&["undrain", "h1"]);
+    wait_until("the rest has moved", || {
+        held(&site, "h2").is_empty() && all(&site, &names) == [0, 1, 2, 3, 4, 5]
+    });
+    let why = site.fails(&["undrain", "h1"]);
+    assert!(why.contains("h1 is not drained"), "{why}");
+}
+
+/// The command that has a load balancer leave a host out is for operators, too, and not for releases meanwhile.
+#[test]
+fn a_drained_host_is_relieved_of_its_work_by_its_own_command() {
+    if !has_etcd() {
+        return;
+    }
+    let mut site = Site::new("hosts-relieved", 0, &[]);
+    let (log, stuck) = (site.scratch.text_path("log"), site.scratch.text_path("stuck"));
+    let script = format!("#!/bin/sh\n[ ! -e {stuck} ] || exit 1\necho $1 >> {log}\n");
+    let script = site.scratch.write("drain", &script);
+    site.add_host_with("h1", &format!("DrainCommand=/bin/sh {script}\n"));
+    site.wait_listed(": 1 ok");
+    let words = || std::fs::read_to_string(&log).unwrap_or_default().replace('\n', " ");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    assert_eq!(words(), "drain undrain ");
+    site.scratch.write("stuck", "");
+    site.run(&["drain", "h1"]);
+    site.wait_listed("/bin/sh drain: exit status: 1");
+    std::fs::remove_file(site.scratch.path("stuck")).expect("it was there");
+    wait_until("it is relieved", || words() == "drain undrain drain ");
+    site.wait_listed("ok,drained");
+    site.roll_out(&[("a.conf", "two")], &[]);
+    wait_until("it has the release", || site.hosts[0].manager.running() == "a.service=two");
+    site.wait_listed("ok,drained");
+    assert_eq!(words(), "drain undrain drain ");
+    site.run(&["undrain", "h1"]);
+    wait_until("it takes up its work", || words() == "drain undrain drain undrain ");
+    site.wait_listed("1 host: 1 ok.");
+}
+
 #[test]
 fn copies_move_when_a_host_is_lost_and_only_then() {
     let Some(mut site) = Site::ready("hosts-copies", 3) else { return };
     let rules = "object Container \"shop\" {\n  replicas = 6\n}\n";
     site.roll_out(&[("shop.conf", rules)], &[]);
-    let held = |site: &Site, host: &str| -> Vec<u32> {
-        let text =
-            std::fs::read_to_string(site.scratch.path(&format!("{host}.state/machine.conf")))
-                .unwrap_or_default();
-        let list = text
-            .split("\"shop\" = [")
-            .nth(1)
-            .and_then(|rest| rest.split(']').next())
-            .unwrap_or_default();
-        list.split(", ").filter_map(|number| number.parse().ok()).collect()
-    };
     let names = ["h1", "h2", "h3"];
-    let all = |site: &Site, names: &[&str]| {
-        let mut all: Vec<u32> = names.iter().flat_map(|host| held(site, host)).collect();
-        all.sort_unstable();
-        all
-    };
     wait_until("each copy has a host", || all(&site, &names) == [0, 1, 2, 3, 4, 5]);
     let before: Vec<Vec<u32>> = names.iter().map(|host| held(&site, host)).collect();
     assert!(before.iter().all(|slots| slots.len() == 2), "{before:?}");

@@ -222,6 +222,19 @@ fn cut(text: &mut String) {
     }
 }
 
+/// Says of a host that an operator has taken it out of service: it gives its copies to others and takes none, and no
+/// release waits for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Drain {
+    /// Who took it out.
+    pub author: String,
+    /// What for; empty if nobody said.
+    #[serde(default)]
+    pub reason: String,
+    /// When, seconds since 1970.
+    pub at: u64,
+}
+
 /// A host as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
@@ -233,9 +246,16 @@ pub struct Host {
     pub report: Option<Report>,
     /// Another machine that has the same name, in its own words.
     pub double: Option<String>,
+    /// An operator has taken it out of service.
+    pub drained: Option<Drain>,
 }
 
 impl Host {
+    /// A host of which nothing is known.
+    pub fn new(id: HostId) -> Host {
+        Host { id, registration: None, report: None, double: None, drained: None }
+    }
+
     /// Whether it is there.
     pub fn is_there(&self) -> bool {
         self.registration.is_some()

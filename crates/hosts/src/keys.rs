@@ -23,6 +23,9 @@ pub const DOUBLES: &str = "/warren/v1/doubles/";
 /// The prefix of all claims.
 pub const CLAIMS: &str = "/warren/v1/claims/";
 
+/// The prefix of what operators say of hosts that they have taken out of service.
+pub const DRAINED: &str = "/warren/v1/drained/";
+
 /// The prefix of all assignments.
 pub const ASSIGNED: &str = "/warren/v1/assigned/";
 
@@ -63,6 +66,11 @@ pub fn report(id: &HostId) -> String {
 /// What another machine with the name of a host says, under its lease.
 pub fn double(id: &HostId) -> String {
     format!("{DOUBLES}{id}")
+}
+
+/// What an operator says of a host that is out of service.
+pub fn drained(id: &HostId) -> String {
+    format!("{DRAINED}{id}")
 }
 
 /// What a host is assigned to.

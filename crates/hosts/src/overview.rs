@@ -74,6 +74,16 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
     }
 }
 
+/// Whether somebody has to look at a host. That one which an operator has taken out of service is away, or has not
+/// followed, is no news.
+pub fn is_bad(stands: Standing, host: &Host) -> bool {
+    match stands {
+        Standing::Fine => false,
+        Standing::Away | Standing::Behind | Standing::Differs => host.drained.is_none(),
+        Standing::Doubled | Standing::Refuses | Standing::Failed | Standing::Degraded => true,
+    }
+}
+
 /// Whether a host has another revision in force than the site, which has this one.
 pub fn differs(host: &Host, revision: Option<Digest>) -> bool {
     host.report.as_ref().is_some_and(|report| report.applied != revision)
@@ -143,7 +153,7 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{self, Facts, Registration, Report};
+    use crate::host::{self, Drain, Facts, Registration, Report};
 
     fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
         let cause = |code: &str, app: &str| host::Cause {
@@ -168,7 +178,7 @@ mod tests {
         };
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let id = format!("h{n}").parse().expect("a name");
-        Host { id, registration: Some(registration), report: Some(report), double: None }
+        Host { registration: Some(registration), report: Some(report), ..Host::new(id) }
     }
 
     fn restarted() -> Restarted {
@@ -198,6 +208,10 @@ mod tests {
         assert_eq!(standing(&loops, at(3)), Standing::Degraded);
         let away = Host { registration: None, ..fine.clone() };
         assert_eq!(standing(&away, at(3)), Standing::Away);
+        let drained = Some(Drain { author: "op".into(), reason: String::new(), at: 0 });
+        let drained = Host { drained, ..away.clone() };
+        assert!(is_bad(Standing::Away, &away) && !is_bad(Standing::Away, &drained));
+        assert!(is_bad(Standing::Degraded, &drained) && !is_bad(Standing::Fine, &away));
         let new = Host { report: None, ..fine };
         assert_eq!(
             (standing(&new, None), standing(&new, at(1))),

@@ -118,6 +118,9 @@ pub struct Rollout {
     pub wave: usize,
     /// Hosts that were away at the beginning: they are assigned, and nobody waits for them.
     pub absent: BTreeSet<HostId>,
+    /// Hosts that operators have taken out of service: they are assigned, and nobody waits for them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub drained: BTreeSet<HostId>,
     /// Hosts of this wave, or on the way back all, that were assigned.
     pub progress: BTreeMap<HostId, Progress>,
     /// Hosts that are not healthy, and why: the policy counts all of them as sick.
@@ -144,6 +147,8 @@ pub struct Rollout {
 pub struct Tally {
     /// They were away when the rollout began, and nobody waited for them.
     pub absent: usize,
+    /// An operator has taken them out of service, and nobody waits for them.
+    pub drained: usize,
     /// They went away, and were waited for.
     pub away: usize,
     /// They are there, and have not said that they are done.
@@ -229,6 +234,7 @@ impl Rollout {
             waves,
             wave: 0,
             absent,
+            drained: BTreeSet::new(),
             progress: BTreeMap::new(),
             sick: BTreeMap::new(),
             forgiven: BTreeSet::new(),
@@ -252,8 +258,12 @@ impl Rollout {
             (Phase::Paused, _) => "is paused",
             (Phase::Back, _) => "goes back",
             (Phase::Done, _) if !self.sick.is_empty() => "is on the hosts that are healthy",
-            (Phase::Done, _) if self.absent.is_empty() => "is on all hosts",
-            (Phase::Done, _) => "is on all hosts that were there",
+            (Phase::Done, _) => match (self.absent.is_empty(), self.drained.is_empty()) {
+                (true, true) => "is on all hosts",
+                (true, false) => "is on all hosts that are in service",
+                (false, true) => "is on all hosts that were there",
+                (false, false) => "is on all hosts that were there and are in service",
+            },
             (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
             (Phase::Stopped, true) => "went back",
             (Phase::Stopped, false) => "was stopped",
@@ -273,6 +283,7 @@ impl Rollout {
                 Some(TroubleKind::Away) => &mut tally.away,
                 Some(TroubleKind::Late) => &mut tally.late,
                 Some(TroubleKind::Sick) => &mut tally.sick,
+                None if self.drained.contains(id) => &mut tally.drained,
                 None if self.absent.contains(id) => &mut tally.absent,
                 None => continue,
             };
@@ -295,6 +306,9 @@ impl Rollout {
     ) -> Vec<(HostId, Assignment)> {
         let before = self.clone();
         self.tell_time_by(clock);
+        if !self.is_over() {
+            self.look_who_is_drained(hosts);
+        }
         let now = clock.now;
         let out = match self.phase {
             Phase::Forward => self.forward(hosts, gate, now),
@@ -322,6 +336,26 @@ impl Rollout {
             progress.away_since = progress.away_since.map(shifted);
         }
         self.blocked_since = self.blocked_since.map(shifted);
+    }
+
+    /// Nobody waits for hosts that are out of service. One that is back in service while it is at work catches up, as one
+    /// does that was away at the beginning: the time for which it was drained must not count as time that it took.
+    fn look_who_is_drained(&mut self, hosts: &BTreeMap<HostId, Host>) {
+        let is_drained = |id: &&HostId| hosts.get(*id).is_some_and(|host| host.drained.is_some());
+        let drained: BTreeSet<HostId> =
+            self.waves.iter().flatten().filter(is_drained).cloned().collect();
+        let is_at_work = |id: &&HostId| {
+            self.progress.get(*id).is_some_and(|progress| progress.healthy_since.is_none())
+        };
+        let returned = self.drained.difference(&drained).filter(is_at_work);
+        self.absent.extend(returned.cloned());
+        self.sick.retain(|id, _| !drained.contains(id));
+        self.drained = drained;
+    }
+
+    /// Whether nobody waits for this host.
+    fn is_left_out(&self, id: &HostId) -> bool {
+        self.absent.contains(id) || self.drained.contains(id)
     }
 
     fn forward(
@@ -384,7 +418,7 @@ impl Rollout {
     fn is_wave_over(&self, wave: &[HostId], now: u64) -> bool {
         wave.iter().all(|id| match self.progress.get(id) {
             None => false,
-            Some(_) if self.sick.contains_key(id) => true,
+            Some(_) if self.sick.contains_key(id) || self.drained.contains(id) => true,
             Some(Progress { healthy_since: Some(since), .. }) => {
                 now.saturating_sub(*since) >= self.policy.soak
             }
@@ -397,7 +431,7 @@ impl Rollout {
         let is_at_work = |id: &HostId| {
             self.progress.get(id).is_some_and(|p| p.healthy_since.is_none())
                 && !self.sick.contains_key(id)
-                && !self.absent.contains(id)
+                && !self.is_left_out(id)
         };
         let is_left = |id: &HostId| !self.progress.contains_key(id) && is_there(hosts, id);
         wave.iter().any(is_left) && !wave.iter().any(is_at_work)
@@ -430,8 +464,8 @@ impl Rollout {
         let of = |(id, units): (&HostId, &AppUnits)| {
             let is_sick = self.sick.contains_key(id);
             // On the way back nobody waits for hosts that are not of it, nor for sick ones.
-            let is_left_out = goes_back.is_some_and(|all| is_sick || !all.contains(id));
-            if self.absent.contains(id) || self.forgiven.contains(id) || is_left_out {
+            let is_not_of_it = goes_back.is_some_and(|all| is_sick || !all.contains(id));
+            if self.is_left_out(id) || self.forgiven.contains(id) || is_not_of_it {
                 return 0;
             }
             match self.progress.get(id) {
@@ -447,12 +481,10 @@ impl Rollout {
     fn is_stuck(&self, hosts: &BTreeMap<HostId, Host>) -> bool {
         let Some(wave) = self.waves.get(self.wave) else { return false };
         let counts = |id: &&HostId| {
-            self.sick.contains_key(*id)
-                && !self.forgiven.contains(*id)
-                && !self.absent.contains(*id)
+            self.sick.contains_key(*id) && !self.forgiven.contains(*id) && !self.is_left_out(id)
         };
         let is_left = |id: &HostId| {
-            !self.progress.contains_key(id) && !self.absent.contains(id) && is_there(hosts, id)
+            !self.progress.contains_key(id) && !self.is_left_out(id) && is_there(hosts, id)
         };
         let limit = self.policy.max_unavailable as usize;
         limit > 0 && wave.iter().filter(counts).count() >= limit && wave.iter().any(is_left)
@@ -528,11 +560,13 @@ impl Rollout {
             // One that is still at work, be it on the way forward, is waited for: to say that all went back would not be
             // true. One that is not has ended with it, or was assigned to something else by others, and never comes to it.
             let is_given_up = away(&id)
+                || self.drained.contains(id)
                 || self.sick.contains_key(id) && !hosts.get(id).is_some_and(has_not_ended);
             self.progress.contains_key(id) && (is_healthy(id) || is_given_up)
         };
         if out.is_empty() && wave.iter().all(is_settled) {
-            let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
+            let away = wave.iter().filter(away).filter(|id| !self.drained.contains(*id));
+            let away: Vec<HostId> = away.cloned().collect();
             let is_away = || Trouble::new(TroubleKind::Away, IS_AWAY);
             self.sick.extend(away.into_iter().map(|id| (id, is_away())));
             (self.phase, self.wave) = (Phase::Stopped, self.waves.len());
@@ -558,7 +592,7 @@ impl Rollout {
         // On the way back a sick host is not one that anybody would miss; nor is one that an operator has seen.
         let is_borne =
             |id: &HostId| self.sick.contains_key(id) && (back || self.forgiven.contains(id));
-        let counts = |id: &&HostId| !self.absent.contains(*id) && !is_borne(id);
+        let counts = |id: &&HostId| !self.is_left_out(id) && !is_borne(id);
         let unavailable = wave.iter().filter(counts).filter(|id| !is_available(id)).count();
         let limit = match self.policy.max_unavailable {
             0 => usize::MAX,
@@ -574,7 +608,7 @@ impl Rollout {
         let mut out = Vec::new();
         for id in wave.iter().filter(|id| !self.progress.contains_key(*id)) {
             // One that is away is unavailable already: to assign it takes nothing from anybody.
-            let takes_room = is_there(id) && !self.absent.contains(id);
+            let takes_room = is_there(id) && !self.is_left_out(id);
             let takes_of = |limit: &AppLimit| limit.hosts.get(id).map_or(0, |units| units.at_work);
             let is_short = |(limit, room): &(&AppLimit, u32)| takes_of(limit) > *room;
             let has_no_room = takes_room && (room == 0 || apps.iter().any(is_short));
@@ -606,13 +640,16 @@ impl Rollout {
                 false => progress.away_since.or(Some(now)),
             };
             match health(hosts.get(id), progress, assignment, &self.policy, now) {
-                Health::Waiting if self.absent.contains(id) => {}
+                Health::Waiting if self.absent.contains(id) || self.drained.contains(id) => {}
                 Health::Waiting => progress.healthy_since = None,
                 Health::Healthy => {
                     progress.healthy_since.get_or_insert(now);
                     self.sick.remove(id);
                 }
-                Health::InTrouble(_) if self.absent.contains(id) && !is_there(hosts, id) => {}
+                Health::InTrouble(_) if self.drained.contains(id) => {}
+                // Nobody waits for one that was away at the beginning: what fails on it counts, how long it takes does not.
+                Health::InTrouble(Trouble { kind, .. })
+                    if self.absent.contains(id) && kind != TroubleKind::Sick => {}
                 Health::InTrouble(trouble) => {
                     progress.healthy_since = None;
                     self.sick.insert(id.clone(), trouble);

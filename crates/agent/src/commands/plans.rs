@@ -189,7 +189,9 @@ fn planned(
     let mut homeless = Homeless::new();
     if let Some(some) = facts.values().next().filter(|_| may_have_copies(files)) {
         let places = facts.iter().map(|(id, facts)| {
-            (id.clone(), Place { capacity: facts.capacity, labels: facts.labels.clone() })
+            let is_drained = hosts.get(id).is_some_and(|host| host.drained.is_some());
+            let (capacity, labels) = (facts.capacity, facts.labels.clone());
+            (id.clone(), Place { capacity, labels, is_drained })
         });
         // What has faults is found for each host by the plan itself.
         let apps = new.replicated(&new.named().prelude(some, &Copies::new())).unwrap_or_default();

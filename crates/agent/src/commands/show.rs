@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::json;
 use warren_hosts::follower::Assignment;
-use warren_hosts::host::{Host, Outcome};
+use warren_hosts::host::{Drain, Host, Outcome};
 use warren_hosts::names::HostId;
-use warren_hosts::overview::{Cause, Standing, causes, differs, standing};
+use warren_hosts::overview::{Cause, Standing, causes, differs, is_bad, standing};
+use warren_hosts::placement::{Claim, left_on};
 use warren_hosts::rollout::{Rollout, Tally};
 use warren_sys::tell;
 
@@ -20,6 +21,9 @@ const NAMED_MAX: usize = 3;
 
 /// Root causes on a screen.
 const CAUSES_SHOWN: usize = 8;
+
+/// Hosts out of service that are told of one by one.
+const DRAINED_SHOWN: usize = 8;
 
 /// How often a screen is drawn.
 const TOP_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
@@ -71,8 +75,29 @@ pub(super) fn has_labels(host: &Host, labels: &[String]) -> bool {
     })
 }
 
-/// What is worth saying of a host in a line.
-fn note(host: &Host) -> String {
+/// What is worth saying of a host in a line; of one that is out of service with the claims of all hosts.
+fn note(host: &Host, claims: &[Claim]) -> String {
+    let drained = host.drained.as_ref();
+    let drained = drained.map(|drain| drain_words(host, drain, claims));
+    let said = Some(said_by(host)).filter(|said| !said.is_empty());
+    drained.into_iter().chain(said).collect::<Vec<_>>().join("; ")
+}
+
+fn drain_words(host: &Host, drain: &Drain, claims: &[Claim]) -> String {
+    let since = time(drain.at.saturating_mul(1_000_000));
+    clean(&super::drain::words(drain, &since, left_on(&host.id, claims)))
+}
+
+/// All claims, if a host is out of service: then they say what is left there.
+fn claims_if_drained(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<Vec<Claim>> {
+    match hosts.values().any(|host| host.drained.is_some()) {
+        true => Ok(site.claims()?),
+        false => Ok(Vec::new()),
+    }
+}
+
+/// What a host says of itself.
+fn said_by(host: &Host) -> String {
     if let Some(name) = &host.double {
         return format!("another machine has the same name; it calls itself {}", clean(name));
     }
@@ -108,8 +133,11 @@ fn standings(
     Ok(hosts.iter().map(of).collect())
 }
 
-/// Hosts of which no root cause tells: `2 hosts are away: h1, h2`.
-fn standing_lines(standings: &BTreeMap<HostId, Standing>) -> String {
+/// Hosts of which no root cause tells: `2 hosts are away: h1, h2`. Those that are out of service are not among them.
+fn standing_lines(
+    standings: &BTreeMap<HostId, Standing>,
+    hosts: &BTreeMap<HostId, Host>,
+) -> String {
     let kinds = [
         (Standing::Away, "away"),
         (Standing::Doubled, "doubled: two machines have one name"),
@@ -121,13 +149,35 @@ fn standing_lines(standings: &BTreeMap<HostId, Standing>) -> String {
     ];
     let mut out = String::new();
     for (kind, words) in kinds {
-        let of = standings.iter().filter(|(_, stands)| **stands == kind).map(|(id, _)| id);
+        let is_it = |(id, stands): &(&HostId, &Standing)| {
+            **stands == kind && hosts.get(*id).is_none_or(|host| is_bad(kind, host))
+        };
+        let of = standings.iter().filter(is_it).map(|(id, _)| id);
         let (count, names) = named(of);
         match count {
             0 => {}
             1 => out += &format!("1 host is {words}\n  {names}\n"),
             n => out += &format!("{n} hosts are {words}\n  {names}\n"),
         }
+    }
+    out
+}
+
+/// Hosts that are out of service, each with who took it out: the first few of them.
+fn drained_lines(hosts: &BTreeMap<HostId, Host>, claims: &[Claim]) -> String {
+    let drained: Vec<(&Host, &Drain)> =
+        hosts.values().filter_map(|host| Some((host, host.drained.as_ref()?))).collect();
+    let mut out = match drained.len() {
+        0 => return String::new(),
+        1 => "1 host is out of service\n".to_owned(),
+        n => format!("{n} hosts are out of service\n"),
+    };
+    for (host, drain) in drained.iter().take(DRAINED_SHOWN) {
+        let is_away = if host.is_there() { "" } else { "away, " };
+        out += &format!("  {}: {is_away}{}\n", host.id, drain_words(host, drain, claims));
+    }
+    if drained.len() > DRAINED_SHOWN {
+        out += &format!("  and {} more: warren-hosts list\n", drained.len() - DRAINED_SHOWN);
     }
     out
 }
@@ -146,19 +196,25 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
     let hosts = site.hosts()?;
     let assigned = site.assigned(&hosts)?;
     let standings = standings(site, &hosts, &assigned)?;
+    let claims = claims_if_drained(site, &hosts)?;
+    let (mut drained, mut has_bad) = (0, false);
     let mut rows = Vec::new();
     let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
     for (id, host) in hosts.iter().filter(|(_, host)| has_labels(host, labels)) {
         let stands = standings[id];
         *counts.entry(stands).or_default() += 1;
-        if bad && stands == Standing::Fine {
+        drained += usize::from(host.drained.is_some());
+        has_bad |= is_bad(stands, host);
+        if bad && !is_bad(stands, host) {
             continue;
         }
         let report = host.report.as_ref();
         if is_json {
+            let left = host.drained.as_ref().map(|_| left_on(id, &claims).0);
             let line = json!({
                 "format": JSON_VERSION, "host": id, "state": stands, "assigned": assigned.get(id),
                 "registration": host.registration, "report": report, "double": host.double,
+                "drained": host.drained, "copies_left": left,
             });
             print(&format!("{line}\n"));
             continue;
@@ -166,14 +222,17 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
         let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
         rows.push(vec![
             id.to_string(),
-            stands.word().to_owned(),
+            match host.drained {
+                Some(_) => format!("{},drained", stands.word()),
+                None => stands.word().to_owned(),
+            },
             report.map_or_else(|| "-".to_owned(), |r| r.release.to_string()),
             report
                 .and_then(|r| r.applied)
                 .map_or_else(|| "-".to_owned(), |revision| revision.short()),
             number(report.map(|r| r.units)),
             number(report.map(|r| r.failed)),
-            note(host),
+            note(host, &claims),
         ]);
     }
     if !is_json {
@@ -185,10 +244,13 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
             true => String::new(),
             false => format!(": {}", words.join(", ")),
         };
-        print(&format!("{}{}{words}.\n", table(&rows), count_of(total, "host")));
+        let out = match drained {
+            0 => String::new(),
+            n => format!("; {n} of them drained"),
+        };
+        print(&format!("{}{}{words}{out}.\n", table(&rows), count_of(total, "host")));
     }
-    let is_fine = counts.keys().all(|stands| *stands == Standing::Fine);
-    Ok(i32::from(bad && !is_fine))
+    Ok(i32::from(bad && has_bad))
 }
 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
@@ -216,7 +278,7 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
     let mut others = String::new();
     if app.is_none() {
         let assigned = site.assigned(&hosts)?;
-        others = standing_lines(&standings(site, &hosts, &assigned)?);
+        others = standing_lines(&standings(site, &hosts, &assigned)?, &hosts);
         if let Some((_, rollout)) = site.rollout()?
             && site.driver()?.is_none()
         {
@@ -225,6 +287,9 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
     }
     if !is_json {
         print(&others);
+        if app.is_none() {
+            print(&drained_lines(&hosts, &claims_if_drained(site, &hosts)?));
+        }
     }
     match is_json {
         true => {
@@ -279,6 +344,7 @@ pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
         }
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
+        out += &drained_lines(&hosts, &claims_if_drained(site, &hosts)?);
         let driver = site.driver()?;
         let rollout = site.rollout()?;
         out +=
@@ -347,9 +413,14 @@ pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
 
 /// `, 1 away, 2 sick`: hosts of a wave that are not healthy.
 fn bad_hosts(tally: Tally) -> String {
-    let Tally { absent, away, late, sick } = tally;
-    let words =
-        [(absent, "away when it began"), (away, "away"), (late, "not done"), (sick, "sick")];
+    let Tally { absent, drained, away, late, sick } = tally;
+    let words = [
+        (absent, "away when it began"),
+        (drained, "out of service"),
+        (away, "away"),
+        (late, "not done"),
+        (sick, "sick"),
+    ];
     let words = words.iter().filter(|(n, _)| *n > 0);
     words.map(|(n, word)| format!(", {n} {word}")).collect()
 }
@@ -385,8 +456,8 @@ fn summary(rollout: &Rollout, driver: Option<&str>) -> String {
                 format!("  wave {number}: {hosts}, healthy\n")
             }
             std::cmp::Ordering::Less => {
-                let Tally { absent, away, late, sick } = tally;
-                let healthy = wave.len().saturating_sub(absent + away + late + sick);
+                let Tally { absent, drained, away, late, sick } = tally;
+                let healthy = wave.len().saturating_sub(absent + drained + away + late + sick);
                 format!("  wave {number}: {healthy} of {hosts} healthy{bad}\n")
             }
             std::cmp::Ordering::Equal => {
@@ -447,7 +518,7 @@ mod tests {
         standings.extend([(id("e"), Standing::Differs), (id("f"), Standing::Fine)]);
         standings.extend([(id("g"), Standing::Degraded), (id("h"), Standing::Behind)]);
         assert_eq!(
-            standing_lines(&standings),
+            standing_lines(&standings, &BTreeMap::new()),
             "4 hosts are away\n  a, b, c and 1 more\n1 host is behind\n  h\n\
              1 host is on another revision than the site: warren-hosts resume, back or release\n  e\n"
         );

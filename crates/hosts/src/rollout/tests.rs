@@ -1,6 +1,6 @@
 use super::*;
 use crate::digest::Digest;
-use crate::host::{Cause, Facts, Registration, Report, Restarted};
+use crate::host::{Cause, Drain, Facts, Registration, Report, Restarted};
 
 /// Hosts of a test, and the rollout over them.
 struct Site {
@@ -18,10 +18,8 @@ impl Site {
     fn new(waves: &[&[usize]], away: &[usize], policy: Policy) -> Site {
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let host = |n: &usize| Host {
-            id: id(*n),
             registration: (!away.contains(n)).then(|| registration.clone()),
-            report: None,
-            double: None,
+            ..Host::new(id(*n))
         };
         let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
         let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
@@ -84,6 +82,11 @@ impl Site {
         let report = self.hosts.get_mut(&id(n)).and_then(|host| host.report.as_mut());
         let report = report.expect("it has reported");
         (report.restarted, report.more_restarted) = ((0..units).map(restarted).collect(), more);
+    }
+
+    fn drain(&mut self, n: usize, is_drained: bool) {
+        let drain = Drain { author: "op".into(), reason: "disk".into(), at: 0 };
+        self.hosts.get_mut(&id(n)).expect("a host").drained = is_drained.then_some(drain);
     }
 
     fn fine(&mut self, hosts: &[usize]) {
@@ -208,6 +211,65 @@ fn hosts_that_are_away_from_the_beginning_are_not_waited_for() {
     site.step(1);
     site.step(400);
     assert_eq!((site.rollout.phase, site.rollout.sick.len()), (Phase::Done, 0));
+    // One that comes back late has until then to say what it did; what fails on it counts.
+    let mut site = Site::new(&[&[0, 1]], &[1], policy());
+    let registration = site.hosts[&id(0)].registration.clone();
+    site.step(0);
+    site.step(299);
+    site.fine(&[0]);
+    site.hosts.get_mut(&id(1)).expect("it").registration = registration;
+    site.step(2);
+    assert_eq!((site.rollout.phase, site.rollout.sick.len()), (Phase::Forward, 0));
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Back, "h01: no"));
+}
+
+/// It is assigned with its wave, and takes no room there, whatever it says of itself.
+#[test]
+fn a_drained_host_is_not_waited_for() {
+    let policy = Policy { max_unavailable: 1, patience: 20, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2], &[3]], &[], policy);
+    site.drain(0, true);
+    assert_eq!(site.step(0), "h00 h01");
+    site.report(0, false, Outcome::Failed("no disk".into()), 3);
+    site.fine(&[1]);
+    assert_eq!(site.step(1), "h02");
+    site.fine(&[2]);
+    // One that is drained while it is at work, too.
+    site.drain(3, true);
+    site.step(1);
+    assert_eq!((site.step(30), site.rollout.wave), (String::new(), 1));
+    let tally = site.rollout.tally(&site.rollout.waves[0]);
+    assert_eq!((tally, site.rollout.sick.len()), (Tally { drained: 1, ..Tally::default() }, 0));
+    assert_eq!(site.step(0), "h03");
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
+    site.step(0);
+    assert_eq!(site.rollout.words(), "is on all hosts that are in service");
+}
+
+/// The time for which it was out of service is no time that it took.
+#[test]
+fn a_host_that_is_undrained_in_mid_rollout_catches_up() {
+    let mut site = Site::new(&[&[0, 1]], &[], Policy { patience: 20, ..policy() });
+    site.drain(0, true);
+    assert_eq!(site.step(0), "h00 h01");
+    site.step(19);
+    site.drain(0, false);
+    site.fine(&[1]);
+    site.step(5);
+    assert_eq!((site.step(30), site.rollout.phase), (String::new(), Phase::Done));
+    assert_eq!(site.rollout.words(), "is on all hosts that were there");
+    // On the way back it is told what the others are, and nobody waits for it.
+    let mut site = Site::new(&[&[0, 1]], &[], policy());
+    site.step(0);
+    site.drain(0, true);
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!(site.step(1), "-h00 -h01");
+    site.fine(&[1]);
+    site.step(1);
+    assert_eq!((site.rollout.words(), site.rollout.sick.len()), ("went back", 0));
 }
 
 #[track_caller]
@@ -354,7 +416,7 @@ fn a_host_that_is_borne_is_not_called_healthy() {
     assert_eq!(site.rollout.phase, Phase::Done);
     assert_eq!(site.rollout.words(), "is on the hosts that are healthy");
     let tally = site.rollout.tally(&site.rollout.waves[0]);
-    assert_eq!(tally, Tally { absent: 1, away: 1, late: 0, sick: 1 });
+    assert_eq!(tally, Tally { absent: 1, away: 1, sick: 1, ..Tally::default() });
 }
 
 /// A rollout may be under way when its drivers are renewed.
