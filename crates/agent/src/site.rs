@@ -175,6 +175,13 @@ impl Site {
             let drain = || read::<Drain>(value).unwrap_or_else(unreadable);
             of(value, keys::DRAINED, &|host| host.drained = Some(drain()));
         }
+        let (_, assigned) = self.store.list(keys::ASSIGNED)?;
+        for value in &assigned {
+            let id = keys::last(&value.key, keys::ASSIGNED).and_then(|id| id.parse().ok());
+            if let Some(host) = id.and_then(|id: HostId| hosts.get_mut(&id)) {
+                host.assigned = read::<Assignment>(value);
+            }
+        }
         Ok(hosts)
     }
 
@@ -186,15 +193,10 @@ impl Site {
         &self,
         hosts: &BTreeMap<HostId, Host>,
     ) -> Result<BTreeMap<HostId, Assignment>, Fault> {
-        let (_, own) = self.store.list(keys::ASSIGNED)?;
-        let own: BTreeMap<&str, Assignment> = own
-            .iter()
-            .filter_map(|value| Some((keys::last(&value.key, keys::ASSIGNED)?, read(value)?)))
-            .collect();
         let current = self.current()?;
         let of =
-            |id: &HostId| Some((id.clone(), effective(own.get(id.as_str()).copied(), current)?));
-        Ok(hosts.keys().filter_map(of).collect())
+            |(id, host): (&HostId, &Host)| Some((id.clone(), effective(host.assigned, current)?));
+        Ok(hosts.iter().filter_map(of).collect())
     }
 
     /// What hosts are assigned to that have nothing of their own.

@@ -222,6 +222,23 @@ fn cut(text: &mut String) {
     }
 }
 
+/// Which release a host is to have, and whether the way back of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The number of the release.
+    pub release: u64,
+    /// The revision to go back to instead.
+    pub back: bool,
+}
+
+impl Assignment {
+    /// `release 7`, `the way back of release 7`
+    pub fn words(self) -> String {
+        let of = if self.back { "the way back of " } else { "" };
+        format!("{of}release {}", self.release)
+    }
+}
+
 /// Says of a host that an operator has taken it out of service: it gives its copies to others and takes none, and no
 /// release waits for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -248,12 +265,15 @@ pub struct Host {
     pub double: Option<String>,
     /// An operator has taken it out of service.
     pub drained: Option<Drain>,
+    /// What it is assigned to itself; hosts that have nothing of their own follow what is current.
+    pub assigned: Option<Assignment>,
 }
 
 impl Host {
     /// A host of which nothing is known.
     pub fn new(id: HostId) -> Host {
-        Host { id, registration: None, report: None, double: None, drained: None }
+        let (registration, report, double, drained, assigned) = Default::default();
+        Host { id, registration, report, double, drained, assigned }
     }
 
     /// Whether it is there.

@@ -388,7 +388,7 @@ impl Rollout {
             self.phase = Phase::Done;
             return Vec::new();
         };
-        let out = self.assign(&wave, hosts, false, now);
+        let mut out = self.assign(&wave, hosts, false, now);
         self.blocked_since = match out.is_empty() && self.is_blocked(&wave, hosts) {
             true => self.blocked_since.or(Some(now)),
             false => None,
@@ -398,6 +398,7 @@ impl Rollout {
             let blocker = self.blocker(hosts);
             return self.fail(format!("{blocker} after {} s", self.policy.patience));
         }
+        self.assign_again(hosts, false, &mut out);
         if out.is_empty() && *gate == Gate::Open && self.is_wave_over(&wave, now) {
             self.wave += 1;
             self.progress.clear();
@@ -550,7 +551,8 @@ impl Rollout {
             self.phase = Phase::Stopped;
             return Vec::new();
         };
-        let out = self.assign(&wave, hosts, true, now);
+        let mut out = self.assign(&wave, hosts, true, now);
+        self.assign_again(hosts, true, &mut out);
         let is_healthy = |id: &HostId| {
             self.progress.get(id).is_some_and(|progress| progress.healthy_since.is_some())
         };
@@ -631,6 +633,31 @@ impl Rollout {
         out
     }
 
+    /// Whether it has assigned this host, the way that it goes.
+    pub fn has_assigned(&self, id: &HostId) -> bool {
+        let is_before = || self.waves.iter().take(self.wave).flatten().any(|other| other == id);
+        self.progress.contains_key(id) || is_before()
+    }
+
+    /// Hosts that this rollout has assigned, and others to something else since then, are assigned again: whoever can write
+    /// to the store can do so, and one rollout is under way at a time.
+    fn assign_again(
+        &self,
+        hosts: &BTreeMap<HostId, Host>,
+        back: bool,
+        out: &mut Vec<(HostId, Assignment)>,
+    ) {
+        let assignment = Assignment { release: self.release, back };
+        let new: BTreeSet<HostId> = out.iter().map(|(id, _)| id.clone()).collect();
+        let before = self.waves.iter().take(self.wave).flatten();
+        let taken = before.chain(self.progress.keys()).filter(|id| {
+            let host = hosts.get(*id).filter(|_| !new.contains(*id));
+            host.is_some_and(|host| host.assigned != Some(assignment))
+        });
+        let room = ASSIGNMENTS_MAX.saturating_sub(out.len());
+        out.extend(taken.take(room).map(|id| (id.clone(), assignment)));
+    }
+
     /// Looks at the hosts that were assigned.
     fn examine(&mut self, hosts: &BTreeMap<HostId, Host>, back: bool, now: u64) {
         let assignment = Assignment { release: self.release, back };
@@ -695,14 +722,16 @@ fn health(
     let report = last.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
     let Some(report) = report else {
         // What it waits for is known if it has not ended what it was assigned to before.
-        return late(&match last.filter(|last| last.outcome == Outcome::Working) {
-            Some(last) => format!(
-                "it has not reported: it is at work on the way {} of release {}, and waits for its units",
+        let at_work = last.filter(|last| last.outcome == Outcome::Working).map(|last| {
+            format!(
+                ": it is at work on the way {} of release {}, and waits for its units",
                 if last.back { "back" } else { "forward" },
                 last.release
-            ),
-            None => "it has not reported".to_owned(),
+            )
         });
+        let taken = host.assigned.filter(|assigned| *assigned != assignment);
+        let taken = taken.map(|by| format!(": others have assigned it to {}", by.words()));
+        return late(&format!("it has not reported{}", at_work.or(taken).unwrap_or_default()));
     };
     match &report.outcome {
         Outcome::Working => late("it is still at work"),

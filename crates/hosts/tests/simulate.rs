@@ -59,6 +59,7 @@ impl State {
             registration: self.registrations.get(id).cloned(),
             report: self.reports.get(id).cloned(),
             drained: self.drained.get(id).cloned(),
+            assigned: self.assigned.get(id).copied(),
             ..Host::new(id.clone())
         };
         ids.map(|id| (id.clone(), host(id))).collect()
@@ -125,6 +126,8 @@ struct World {
     looped: usize,
     /// Copies that drained hosts handed over.
     handed_over: usize,
+    /// Hosts that a stranger assigned, and a rollout again.
+    taken_back: usize,
 }
 
 fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
@@ -199,6 +202,7 @@ impl World {
             went_back: 0,
             looped: 0,
             handed_over: 0,
+            taken_back: 0,
         }
     }
 
@@ -493,6 +497,7 @@ impl World {
     ///   when another one that is there is assigned.
     /// - `waves`: a wave is assigned when all of the wave before were assigned and are healthy or borne.
     /// - `stopped`: after one sick host too many nothing is assigned forward.
+    /// - `again`: what was assigned before is so again only where somebody else has assigned it to something else.
     fn check_step(
         &mut self,
         before: &Rollout,
@@ -502,9 +507,21 @@ impl World {
     ) {
         self.check_times(before, after);
         self.check_restarts(before, after, hosts);
-        self.check_apps(after, orders, hosts);
+        let over: BTreeSet<&HostId> = before.waves.iter().take(before.wave).flatten().collect();
+        let is_again =
+            |(id, _): &&(HostId, Assignment)| before.progress.contains_key(id) || over.contains(id);
+        for (id, assignment) in orders.iter().filter(is_again) {
+            let meant = Assignment { release: after.release, back: after.is_back };
+            let assigned = hosts.get(id).and_then(|host| host.assigned);
+            if *assignment != meant || assigned == Some(meant) {
+                self.wrong.push(format!("again: {id} to {assignment:?}: {}", brief(before)));
+            }
+            self.taken_back += 1;
+        }
+        let orders: Vec<_> = orders.iter().filter(|order| !is_again(order)).cloned().collect();
+        self.check_apps(after, &orders, hosts);
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
-        for (id, assignment) in orders {
+        for (id, assignment) in &orders {
             if !assignment.back
                 && (before.phase != Phase::Forward
                     || after.sick.len() > after.policy.failures_max as usize)
@@ -874,7 +891,7 @@ impl World {
 fn hosts_and_drivers_keep_their_promises() {
     let events = variable("WARREN_EVENTS", 40_000);
     let hosts = variable("WARREN_HOSTS", HOSTS as u64) as usize;
-    let (first, mut totals) = (seed(), [0; 5]);
+    let (first, mut totals) = (seed(), [0; 6]);
     for run in 0..4 {
         let mut world = World::new(first + run, hosts);
         for _ in 0..events / 4 {
@@ -883,18 +900,19 @@ fn hosts_and_drivers_keep_their_promises() {
         }
         world.settle();
         assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
-        let World { finished, went_back, restored, looped, handed_over, .. } = world;
-        let counted = [finished, went_back, restored, looped, handed_over];
+        let World { finished, went_back, restored, looped, handed_over, taken_back, .. } = world;
+        let counted = [finished, went_back, restored, looped, handed_over, taken_back];
         totals.iter_mut().zip(counted).for_each(|(total, n)| *total += n);
     }
     println!(
-        "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop, {} copies handed over",
-        totals[0], totals[1], totals[2], totals[3], totals[4]
+        "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop, {} copies handed over, {} hosts \
+         assigned again",
+        totals[0], totals[1], totals[2], totals[3], totals[4], totals[5]
     );
     assert!(
         totals[0] > 0
             && totals[4] > 0
-            && (totals[1] > 0 && totals[3] > 0 || events / (hosts as u64) < 1_000),
+            && (totals[1] > 0 && totals[3] > 0 && totals[5] > 0 || events / (hosts as u64) < 1_000),
         "dice that try nothing: {totals:?}"
     );
 }

@@ -39,6 +39,9 @@ impl Site {
         self.rollout = serde_json::from_str(&text).expect("JSON");
         let assigned =
             self.rollout.step(&self.hosts, gate, Clock { driver: self.driver, now: self.now });
+        for (id, assignment) in &assigned {
+            self.hosts.get_mut(id).expect("a host").assigned = Some(*assignment);
+        }
         let word =
             |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
         assigned.iter().map(word).collect::<Vec<_>>().join(" ")
@@ -189,13 +192,10 @@ fn no_more_units_of_an_application_are_unavailable() {
     let registration = site.hosts[&id(3)].registration.clone();
     site.hosts.get_mut(&id(3)).expect("it").registration = None;
     assert_eq!((site.step(0), site.step(300)), (String::new(), String::new()));
-    let mut back = site.hosts.clone();
-    back.get_mut(&id(3)).expect("it").registration = registration;
-    let away = std::mem::replace(&mut site.hosts, back);
+    site.hosts.get_mut(&id(3)).expect("it").registration = registration;
     assert_eq!(site.step(0), "h00");
     site.fine(&[0]);
-    site.hosts = away;
-    site.fine(&[0]);
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
     // Nobody is waited for without an end.
     assert_eq!((site.step(1), site.step(300)), Default::default());
     assert_eq!(site.rollout.phase, Phase::Forward);
@@ -400,6 +400,36 @@ fn a_way_back_ends_though_others_took_a_host_elsewhere() {
     assert_eq!(site.rollout.sick[&id(1)].why, "it has not reported after 20 s");
     let tally = site.rollout.tally(&site.rollout.waves[0].clone());
     assert_eq!(tally, Tally { late: 1, ..Tally::default() });
+}
+
+/// It says by name where others took it, and does not leave it there.
+#[test]
+fn a_host_that_others_assigned_elsewhere_is_assigned_again() {
+    let mut site = Site::new(&[&[0], &[1, 2]], &[], Policy { patience: 20, ..policy() });
+    let take = |site: &mut Site, n: usize, to: Option<Assignment>| {
+        site.hosts.get_mut(&id(n)).expect("a host").assigned = to;
+    };
+    let elsewhere = Some(Assignment { release: 9, back: false });
+    site.step(0);
+    take(&mut site, 0, elsewhere);
+    assert_eq!(site.step(1), "h00");
+    site.fine(&[0]);
+    site.step(1);
+    site.step(30);
+    // One of a wave that is over, and one that was assigned to nothing; nobody twice.
+    take(&mut site, 0, elsewhere);
+    assert_eq!(site.step(0), "h01 h02 h00");
+    take(&mut site, 1, None);
+    assert_eq!((site.step(1), site.step(1)), ("h01".to_owned(), String::new()));
+    site.fine(&[2]);
+    take(&mut site, 1, Some(Assignment { release: 9, back: true }));
+    assert_eq!(site.step(20), "");
+    let why =
+        "h01: it has not reported: others have assigned it to the way back of release 9 after 20 s";
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Back, why));
+    assert_eq!(site.step(1), "-h00 -h01 -h02");
+    take(&mut site, 2, elsewhere);
+    assert_eq!(site.step(1), "-h02");
 }
 
 /// One that an operator bears has nothing of the release, or is worse than before.
