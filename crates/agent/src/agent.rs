@@ -225,7 +225,7 @@ impl Agent {
             kept.has_labels = !labels.is_empty();
             disk.keep(&kept)?;
         }
-        let manager = Manager::new(&settings.control, settings.restarts);
+        let manager = Manager::new(&settings.control, settings.restarts, settings.tells_logs);
         let mut agent = Agent {
             facts: facts(&id, &settings, labels),
             store: Store::new(&settings.endpoints)?,
@@ -908,6 +908,7 @@ impl Agent {
                 .map(|report| (report.restarted.clone(), report.more_restarted))
                 .unwrap_or_default(),
         };
+        let (hidden, more_hidden) = self.restarts.hidden();
         let report = Report {
             release: assignment.release,
             back: assignment.back,
@@ -919,6 +920,8 @@ impl Agent {
             more_causes: 0,
             restarted,
             more_restarted,
+            hidden,
+            more_hidden,
             highest: self.kept.memory.highest,
         };
         let report = report.bounded();

@@ -9,6 +9,7 @@ mod drain;
 mod drive;
 mod over_ssh;
 mod plans;
+mod progress;
 mod show;
 mod text;
 
@@ -271,14 +272,14 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Push { dir, message, allow_secrets } => {
             change::push(&site, &dir, &message, allow_secrets)
         }
-        Verb::Log => show::log(&site, cli.json),
+        Verb::Log => progress::log(&site, cli.json),
         Verb::Diff { old, new } => plans::diff(&site, &old, &new),
         Verb::Plan { new, against, all } => {
             plans::plan(&site, &new, against.as_deref(), all, cli.json)
         }
         Verb::Release(args) => change::release(&site, &args.revision, &args.how),
         Verb::Rollback(how) => change::rollback(&site, &how),
-        Verb::Status => show::status(&site, cli.json),
+        Verb::Status => progress::status(&site, cli.json),
         Verb::Pause { message } => {
             change::rollout(&site, "pause", &message, |rollout| rollout.pause(message.clone()))
         }

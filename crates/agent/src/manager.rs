@@ -35,6 +35,15 @@ const BACK_LOOKED_FOR: Duration = Duration::from_millis(200);
 /// How long root causes are taken for those of as many failed units.
 const CAUSES_STAY: Duration = Duration::from_secs(60);
 
+/// Codes whose texts say no more than how the process ended: by a status, by a signal, with a dump of its memory.
+const ENDS: [&str; 3] = ["WR-0040", "WR-0041", "WR-0042"];
+
+/// Who writes lines about units into their logs.
+const MANAGERS: [&str; 2] = ["warrend", "systemd"];
+
+/// Words before the text of a line of a log: the date, the time, the host and who wrote it.
+const HEAD_WORDS: usize = 5;
+
 /// Units of one request: one of a user without privileges has 64 KiB at most.
 const JOBS_AT_ONCE: usize = 200;
 
@@ -43,6 +52,8 @@ const JOBS_AT_ONCE: usize = 200;
 pub struct Manager {
     socket: PathBuf,
     restarts: usize,
+    /// Last lines of logs are told of.
+    tells_logs: bool,
 }
 
 /// How the manager is.
@@ -135,9 +146,15 @@ fn rules_only() -> ReloadConfiguration {
 }
 
 impl Manager {
-    /// The manager at this socket; `restarts` units are restarted at once.
-    pub fn new(socket: &Path, restarts: u32) -> Manager {
-        Manager { socket: socket.to_owned(), restarts: restarts as usize }
+    /// The manager at this socket; `restarts` units are restarted at once, and last lines of logs are told of if
+    /// `tells_logs`.
+    pub fn new(socket: &Path, restarts: u32, tells_logs: bool) -> Manager {
+        Manager { socket: socket.to_owned(), restarts: restarts as usize, tells_logs }
+    }
+
+    /// The last line of a log, if it is to be told of.
+    pub(crate) fn last_line(&self, log: &[String]) -> String {
+        if self.tells_logs { last_own_line(log).to_owned() } else { String::new() }
     }
 
     fn connect(&self) -> Result<BufReader<UnixStream>, String> {
@@ -360,7 +377,9 @@ impl Manager {
             0 => Vec::new(),
             _ => {
                 let why = self.call(&Why::default())?;
-                causes(why.units.iter().filter_map(|unit| unit.path.last()))
+                causes(why.units.iter().filter_map(|unit| unit.path.last()), |log| {
+                    self.last_line(log)
+                })
             }
         };
         Ok(Health { units, failed, causes, asked: Instant::now() })
@@ -368,14 +387,18 @@ impl Manager {
 }
 
 /// Root causes put together by code and application.
-fn causes<'s>(steps: impl Iterator<Item = &'s WhyStep>) -> Vec<Cause> {
+fn causes<'s>(
+    steps: impl Iterator<Item = &'s WhyStep>,
+    last_line: impl Fn(&[String]) -> String,
+) -> Vec<Cause> {
     let mut all: BTreeMap<(String, String), Cause> = BTreeMap::new();
     for step in steps {
         let (code, app) = (step.reason.code.to_string(), app(step));
         let since = step.since.unwrap_or_default();
         let cause = all.entry((code.clone(), app.clone())).or_insert_with(|| {
             let example = step.row.name.clone();
-            Cause { code, app, units: 0, example, since }
+            let (why, log) = (why_words(step), last_line(&step.log));
+            Cause { code, app, units: 0, example, why, log, since }
         });
         cause.units += 1;
         cause.since = cause.since.min(since);
@@ -383,6 +406,41 @@ fn causes<'s>(steps: impl Iterator<Item = &'s WhyStep>) -> Vec<Cause> {
     let mut all: Vec<Cause> = all.into_values().collect();
     all.sort_by(|a, b| b.units.cmp(&a.units).then(a.cmp(b)));
     all
+}
+
+/// The last line that is not the manager's own, or the last of all, without when it was written and by whom.
+fn last_own_line(log: &[String]) -> &str {
+    let mut newest_first = log.iter().rev().map(|line| writer_and_text(line));
+    let last = newest_first.clone().next().map(|(_, text)| text);
+    let own = newest_first.find(|(writer, _)| !MANAGERS.contains(writer)).map(|(_, text)| text);
+    own.or(last).unwrap_or_default()
+}
+
+/// `Nov 30 12:14:23 web-1 shop[44]: no port` is `no port` by `shop`; a line of another form is by nobody.
+fn writer_and_text(line: &str) -> (&str, &str) {
+    let head_and_text = line.split_once(": ");
+    let head_and_text =
+        head_and_text.filter(|(head, _)| head.split_whitespace().count() == HEAD_WORDS);
+    let Some((head, text)) = head_and_text else { return ("", line) };
+    let writer = head.rsplit(' ').next().unwrap_or_default();
+    (writer.split('[').next().unwrap_or_default(), text)
+}
+
+/// What happened to a unit, for people.
+fn why_words(step: &WhyStep) -> String {
+    let ended = step.ended.as_deref().map(without_number).filter(|ended| !ended.is_empty());
+    if let Some(ended) = ended.as_ref().filter(|_| ENDS.contains(&step.reason.code.as_str())) {
+        return ended.clone();
+    }
+    let fault = step.load_fault.as_ref().map(|fault| fault.message.clone());
+    let said = [step.reason.text.clone()].into_iter().chain(fault.or(ended));
+    said.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// `main process 44 exited with code 7`: the number is another one each time.
+pub(crate) fn without_number(ended: &str) -> String {
+    let rest = ended.strip_prefix("main process ").unwrap_or(ended);
+    rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().to_owned()
 }
 
 fn app(step: &WhyStep) -> String {
@@ -403,6 +461,8 @@ fn targets(text: &FileText) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use warren_wire::control::{ReasonAnswer, UnitRow};
+
     use super::*;
 
     #[test]
@@ -445,6 +505,54 @@ mod tests {
             (both.stop, both.restart, both.start),
             (names(&["a"]), names(&["b", "c"]), names(&["t"]))
         );
+    }
+
+    #[test]
+    fn a_cause_says_in_words_what_happened() {
+        let step = |code: &str, name: &str, ended: Option<&str>, log: &[&str]| WhyStep {
+            row: UnitRow { name: name.into(), ..UnitRow::default() },
+            reason: ReasonAnswer {
+                code: code.to_owned().into(),
+                text: "it failed".into(),
+                ..ReasonAnswer::default()
+            },
+            ended: ended.map(str::to_owned),
+            log: log.iter().map(|line| (*line).to_owned()).collect(),
+            ..WhyStep::default()
+        };
+        let ended = Some("main process 44 exited with code 7");
+        let steps = [
+            step("WR-0040", "shop@1.service", ended, &["a", "no port"]),
+            step("WR-0040", "shop@2.service", None, &[]),
+            step("WR-0043", "a.service", ended, &["late"]),
+            step("WR-0040", "b.service", None, &[]),
+        ];
+        let words = |tells_logs| {
+            let manager = Manager::new(Path::new("/x"), 1, tells_logs);
+            let all = causes(steps.iter(), |log| manager.last_line(log));
+            all.iter().map(Cause::words).collect::<Vec<_>>()
+        };
+        let expected = [
+            "shop@1.service: exited with code 7 (WR-0040 of shop); its log ends with \"no port\"",
+            "b.service: it failed (WR-0040 of b)",
+            "a.service: it failed: exited with code 7 (WR-0043 of a); its log ends with \"late\"",
+        ];
+        assert_eq!(words(true), expected);
+        assert!(words(false).iter().all(|words| !words.contains("its log")));
+    }
+
+    #[test]
+    fn the_line_of_a_log_is_the_units_own() {
+        let last = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            last_own_line(&lines).to_owned()
+        };
+        let own = "Nov  3 12:14:23 web-1 shop[44]: no port: 80";
+        let managers = "Nov  3 12:14:24 web-1 warrend[4]: Failed to start shop.service.";
+        assert_eq!(last(&[own, managers]), "no port: 80");
+        assert_eq!(last(&[managers]), "Failed to start shop.service.");
+        assert_eq!(last(&["raw: text", managers]), "raw: text");
+        assert_eq!(last(&[]), "");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use warren_hosts::names::HostId;
 use warren_hosts::placement::{Claim, TAKES_OVER};
 use warren_hosts::release::{Release, Signed};
 use warren_hosts::revision::{Cut, Files, Manifest};
-use warren_hosts::rollout::Rollout;
+use warren_hosts::rollout::{End, Rollout};
 
 use crate::store::{Compare, Fault, OPERATIONS_MAX, Store, Value, Write};
 
@@ -348,6 +348,25 @@ impl Site {
             Some((number, serde_json::from_str(&signed.release).ok()?))
         };
         Ok(values.iter().filter_map(named).collect())
+    }
+
+    /// What came of releases, by number.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn ends(&self) -> Result<BTreeMap<u64, End>, Fault> {
+        let (_, values) = self.store.list(keys::ENDED)?;
+        let named = |value: &Value| {
+            Some((keys::last(&value.key, keys::ENDED)?.parse().ok()?, read(value)?))
+        };
+        Ok(values.iter().filter_map(named).collect())
+    }
+
+    /// What is to be written of a rollout that is over, so that it is known after others have begun.
+    pub fn write_of_end(rollout: &Rollout) -> Option<Write> {
+        let end = rollout.end(now() / 1_000_000)?;
+        let bytes = serde_json::to_vec(&end).unwrap_or_default();
+        Some(Write::Put(keys::ended(rollout.release), bytes, 0))
     }
 
     /// The rollout, and the store's revision of it.

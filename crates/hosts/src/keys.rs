@@ -32,6 +32,9 @@ pub const ASSIGNED: &str = "/warren/v1/assigned/";
 /// The prefix of all releases.
 pub const RELEASES: &str = "/warren/v1/releases/";
 
+/// The prefix of what came of releases.
+pub const ENDED: &str = "/warren/v1/ended/";
+
 /// The prefix of all manifests.
 pub const REVISIONS: &str = "/warren/v1/revisions/";
 
@@ -91,6 +94,11 @@ pub fn claims(id: &HostId) -> String {
 /// A release: numbers have twenty digits, so that their order is that of the keys.
 pub fn release(number: u64) -> String {
     format!("{RELEASES}{number:020}")
+}
+
+/// What came of a release, numbered as [`release`].
+pub fn ended(number: u64) -> String {
+    format!("{ENDED}{number:020}")
 }
 
 /// A manifest.

@@ -24,8 +24,8 @@ pub const ASSIGNMENTS_MAX: usize = 100;
 /// another driver goes on.
 const WRITTEN_EVERY: u64 = 10;
 
-/// Bytes of a reason that is kept for a host.
-const REASON_BYTES_MAX: usize = 200;
+/// Characters of a reason that is kept for a host.
+const REASON_CHARS_MAX: usize = 300;
 
 /// What a rollout is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -139,6 +139,17 @@ pub struct Rollout {
     pub driver: String,
     /// When he did.
     #[serde(default)]
+    pub at: u64,
+}
+
+/// What came of a rollout, as it is kept after others have begun.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct End {
+    /// For people: `went back`.
+    pub words: String,
+    /// Why, for people; empty if all went well.
+    pub reason: String,
+    /// When, seconds since 1970.
     pub at: u64,
 }
 
@@ -268,6 +279,12 @@ impl Rollout {
             (Phase::Stopped, true) => "went back",
             (Phase::Stopped, false) => "was stopped",
         }
+    }
+
+    /// What came of it, if it is over; `at` seconds since 1970.
+    pub fn end(&self, at: u64) -> Option<End> {
+        let end = || End { words: self.words().to_owned(), reason: self.reason.clone(), at };
+        self.is_over().then(end)
     }
 
     /// Whether it was stopped so that some hosts have the release and others have not.
@@ -759,7 +776,7 @@ fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String
     let restarts = report.restarted.first().map(|first| first.words() + &others);
     let failures = (failed > 0).then(|| {
         let cause = report.causes.first();
-        let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+        let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.words()));
         let units = if failed == 1 { "unit" } else { "units" };
         format!("{failed} more {units} failed than before{cause}")
     });
@@ -768,8 +785,12 @@ fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String
 
 /// No more of a text than is kept.
 fn brief(why: &str) -> String {
-    why.chars().take(REASON_BYTES_MAX).collect()
+    why.chars().take(REASON_CHARS_MAX).collect()
 }
+
+mod waits;
+
+pub use waits::Wait;
 
 #[cfg(test)]
 mod tests;

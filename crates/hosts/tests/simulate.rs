@@ -332,6 +332,7 @@ impl World {
             times: 3,
             code: "WR-0040".into(),
             ended: "exited with code 7".into(),
+            log: String::new(),
             last: 0,
         };
         let report = Report {
@@ -345,6 +346,8 @@ impl World {
             more_causes: 0,
             restarted: if self.nodes[n].loops { vec![restarted] } else { Vec::new() },
             more_restarted: 0,
+            hidden: Vec::new(),
+            more_hidden: 0,
             highest: 0,
         };
         if self.state().reports.get(&id) != Some(&report) {

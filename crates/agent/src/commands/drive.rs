@@ -217,6 +217,7 @@ impl Driver<'_> {
             0,
         ));
         let is_over = rollout.phase != before.phase && rollout.is_over();
+        writes.extend(Site::write_of_end(&rollout).filter(|_| is_over));
         // One that was on all hosts and went back: hosts that come later must not take what the others gave up.
         let was_current = is_over
             && rollout.is_back

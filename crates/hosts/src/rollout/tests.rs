@@ -53,6 +53,8 @@ impl Site {
             app: "shop".into(),
             units: failed,
             example: "shop-web.service".into(),
+            why: "exited with code 7".into(),
+            log: "no port".into(),
             since: 0,
         };
         let report = Report {
@@ -66,6 +68,8 @@ impl Site {
             more_causes: 0,
             restarted: Vec::new(),
             more_restarted: 0,
+            hidden: Vec::new(),
+            more_hidden: 0,
             highest: 0,
         };
         self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
@@ -80,6 +84,7 @@ impl Site {
             times: 7,
             code: "WR-0040".into(),
             ended: "exited with code 7".into(),
+            log: String::new(),
             last: 0,
         };
         let report = self.hosts.get_mut(&id(n)).and_then(|host| host.report.as_mut());
@@ -306,7 +311,8 @@ fn a_gate_that_fails_has_all_go_back() {
     fails(
         |site| site.report(1, false, Outcome::Applied, 2),
         1,
-        "h01: 2 more units failed than before, WR-0051 of shop",
+        "h01: 2 more units failed than before: shop-web.service: exited with code 7 (WR-0051 of shop); its log ends \
+         with \"no port\"",
     );
     fails(
         |site| {
@@ -468,6 +474,52 @@ fn what_failed_before_does_not_count() {
     site.step(1);
     site.step(30);
     assert_eq!(site.rollout.phase, Phase::Done);
+}
+
+#[track_caller]
+fn check_waits(site: &Site, expected: &str) {
+    let line = |(id, wait): (HostId, Wait)| format!("{id} {}", wait.words());
+    let all: Vec<String> = site.rollout.waits(&site.hosts).into_iter().map(line).collect();
+    assert_eq!(all.join("\n"), expected);
+}
+
+#[test]
+fn a_wave_says_whom_it_waits_for() {
+    let policy = Policy { max_unavailable: 4, failures_max: 1, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2, 3, 4, 5, 6], &[7]], &[6], policy);
+    site.drain(5, true);
+    site.step(0);
+    site.fine(&[0]);
+    site.report(1, false, Outcome::Working, 0);
+    site.report(2, false, Outcome::Held("disk is full".into()), 0);
+    site.step(2);
+    site.step(10);
+    check_waits(
+        &site,
+        "h02 held up: disk is full\nh03 assigned at least 12 s ago, and has not reported\n\
+         h04 assigned at least 10 s ago, and has not reported\nh01 at work for at least 12 s\nh00 healthy for at least 10 of 30 s",
+    );
+    // What is borne is not waited for; what is back in its place is.
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
+    site.fine(&[2, 4]);
+    site.step(10);
+    check_waits(
+        &site,
+        "h03 away for at least 0 s\nh00 healthy for at least 20 of 30 s\nh02 healthy for at least 0 of 30 s\nh04 healthy for at least 0 of 30 s",
+    );
+    site.rollout.go_back("no".into());
+    site.step(0);
+    site.fine(&[0]);
+    site.report(2, true, Outcome::Working, 0);
+    site.step(3);
+    check_waits(
+        &site,
+        "h01 assigned at least 3 s ago, and has not reported\nh04 assigned at least 0 s ago, and has not reported\n\
+         h02 at work for at least 3 s",
+    );
+    site.rollout.stop("enough".into());
+    check_waits(&site, "");
 }
 
 #[test]
