@@ -105,6 +105,25 @@ fn hosts_that_are_not_as_the_others_are_named() {
     assert_eq!((&*why, out.status.code()), ("1 host is away\n  h3\n", Some(1)));
 }
 
+/// Whoever can write to the store can do that, and the store does not know who it was.
+#[test]
+fn a_host_that_others_assigned_elsewhere_comes_back() {
+    let Some(site) = Site::ready("hosts-taken", 2) else { return };
+    let _driver = site.driver();
+    let revision = site.push(&[("a.conf", "one")]);
+    site.release(&revision, &["--wave", "1", "--soak", "3600"]);
+    wait_until("one has it", || site.hosts[0].manager.running() == "a.service=one");
+    let waits = || site.run(&["status"]).contains("  waits for h1: healthy for at least ");
+    wait_until("it is waited for", waits);
+    // `/warren/v1/assigned/h1` is `{"release":9,"back":false}`, which nobody has signed.
+    let assigned = r#"{"key":"L3dhcnJlbi92MS9hc3NpZ25lZC9oMQ==","value":"eyJyZWxlYXNlIjo5LCJiYWNrIjpmYWxzZX0="}"#;
+    site.ask("/v3/kv/put", assigned);
+    let words = "assigned again h1 to release 1; others had assigned it to release 9";
+    wait_until("the driver says so", || site.run(&["audit"]).contains(words));
+    wait_until("it is as it was", waits);
+    site.wait_listed("2 hosts: 2 ok");
+}
+
 /// Such a unit never counts as failed.
 #[test]
 fn a_restart_loop_goes_back_and_is_shown() {
