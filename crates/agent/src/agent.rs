@@ -209,6 +209,15 @@ fn now() -> u64 {
     warren_sys::time::realtime_ns() / 1000
 }
 
+/// What a host is assigned to.
+fn assignment(store: &Store, id: &HostId) -> Result<Option<Assignment>, Fault> {
+    let read = |key: &str| -> Result<Option<Assignment>, Fault> {
+        let value = store.get(key)?;
+        Ok(value.and_then(|value| serde_json::from_slice(&value.value).ok()))
+    };
+    Ok(effective(read(&keys::assigned(id))?, read(keys::CURRENT)?))
+}
+
 /// A number that no other run of an agent has.
 fn instance() -> Digest {
     let boot = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
@@ -581,12 +590,7 @@ impl Agent {
     fn assigned(
         &self,
     ) -> Result<(Option<Assignment>, Option<Result<Release, release::Fault>>), Fault> {
-        let read = |key: &str| -> Result<Option<Assignment>, Fault> {
-            let value = self.store.get(key)?;
-            Ok(value.and_then(|value| serde_json::from_slice(&value.value).ok()))
-        };
-        let own = read(&keys::assigned(&self.id))?;
-        let assigned = effective(own, read(keys::CURRENT)?);
+        let assigned = assignment(&self.store, &self.id)?;
         let Some(number) = needs_release(&self.kept.memory, assigned) else {
             return Ok((assigned, None));
         };
@@ -694,8 +698,16 @@ impl Agent {
             let _ = self.write_down();
             return;
         };
+        let memory = &self.kept.memory;
+        let followed = memory.begun.or(memory.applied).map(|what| what.assignment);
+        // A job that never ends must not keep this host from going back. A store that is away says nothing.
+        let (store, id) = (&self.store, &self.id);
+        let is_wanted = || match assignment(store, id) {
+            Ok(assigned) => followed.is_none() || assigned.is_none() || assigned == followed,
+            Err(_) => true,
+        };
         let (disk, kept) = (&self.disk, &mut self.kept);
-        let done = self.manager.carry_out(&mut todo, |left| {
+        let done = self.manager.carry_out(&mut todo, &is_wanted, |left| {
             kept.todo = Some(left.clone());
             if let Err(why) = disk.keep(kept) {
                 tell!("{why}");
@@ -703,7 +715,7 @@ impl Agent {
         });
         self.kept.todo = done.is_err().then_some(todo);
         if let Err(why) = done {
-            tell!("{why}; what is left is done when the manager is back");
+            tell!("{why}; what is left is done after that");
             self.wakes_at = Some(Instant::now() + MANAGER_REST);
         }
         let _ = self.write_down();

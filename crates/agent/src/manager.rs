@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
 use warren_sys::socket::connect_stream_within;
@@ -27,6 +29,13 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How long an answer may take. Jobs are waited for one batch after another, and each may take its own time.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How often it is looked at whether jobs that are waited for are still wanted.
+const WANTED_LOOKED_AT: Timespec = Timespec { tv_sec: 3, tv_nsec: 0 };
+
+/// What is said when they are not.
+const RECALLED: &str =
+    "something else is assigned by now, so jobs that have not ended are not waited for";
 
 /// How long a manager that is away is waited for, and how often it is looked for.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
@@ -139,6 +148,8 @@ enum Unserved {
     Refused(String),
     /// It said nothing: it is not there, or ended before it answered.
     Away(String),
+    /// Nobody waits for the answer any more.
+    Recalled,
 }
 
 fn rules_only() -> ReloadConfiguration {
@@ -170,11 +181,12 @@ impl Manager {
         Ok(BufReader::new(stream))
     }
 
-    /// Sends a call and hands over all answers.
+    /// Sends a call and hands over all answers, which are waited for as long as they `are_wanted`.
     fn ask<C: Call>(
         &self,
         call: &C,
         more: bool,
+        are_wanted: &dyn Fn() -> bool,
         mut take: impl FnMut(C::Answer),
     ) -> Result<(), Unserved> {
         let mut stream = self.connect().map_err(Unserved::Away)?;
@@ -182,6 +194,7 @@ impl Manager {
             |e: &dyn std::fmt::Display| Unserved::Away(format!("the manager did not answer: {e}"));
         stream.get_mut().write_all(&write_request(call, more)).map_err(|e| broken(&e))?;
         loop {
+            wait_for_answer(&stream, are_wanted)?;
             let message = frame::read(&mut stream, ANSWER_BYTES_MAX).map_err(|e| broken(&e))?;
             match Reply::read(&message) {
                 Ok(Reply::Answer { answer, continues: true }) => take(answer),
@@ -198,12 +211,13 @@ impl Manager {
     fn call<C: Call>(&self, call: &C) -> Result<C::Answer, String> {
         self.try_call(call).map_err(|why| match why {
             Unserved::Refused(why) | Unserved::Away(why) => why,
+            Unserved::Recalled => RECALLED.to_owned(),
         })
     }
 
     fn try_call<C: Call>(&self, call: &C) -> Result<C::Answer, Unserved> {
         let mut last = C::Answer::default();
-        self.ask(call, false, |answer| last = answer)?;
+        self.ask(call, false, &|| true, |answer| last = answer)?;
         Ok(last)
     }
 
@@ -217,6 +231,7 @@ impl Manager {
                     std::thread::park_timeout(BACK_LOOKED_FOR);
                 }
                 Err(Unserved::Refused(why) | Unserved::Away(why)) => return Err(why),
+                Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                 Ok(answer) => return Ok(answer),
             }
         }
@@ -253,12 +268,17 @@ impl Manager {
 
     /// Stops what is gone, restarts what changed, so many at a time, gives what changed and had failed another try, and
     /// starts the targets that want what is new. `keep` writes down what is left, so that an agent that goes on after
-    /// another was killed restarts nothing twice.
+    /// another was killed restarts nothing twice. Jobs are waited for as long as that `is_wanted`: one may never end.
     ///
     /// # Errors
-    /// The manager has gone away meanwhile: `todo` has what is left.
-    pub fn carry_out(&self, todo: &mut Todo, mut keep: impl FnMut(&Todo)) -> Result<(), String> {
-        self.jobs(todo.stop.iter(), &JobType::Stop)?;
+    /// The manager has gone away meanwhile, or it is wanted no more: `todo` has what is left.
+    pub fn carry_out(
+        &self,
+        todo: &mut Todo,
+        is_wanted: &dyn Fn() -> bool,
+        mut keep: impl FnMut(&Todo),
+    ) -> Result<(), String> {
+        self.jobs(todo.stop.iter(), &JobType::Stop, is_wanted)?;
         todo.stop.clear();
         for (unit, since) in std::mem::take(&mut todo.at_work) {
             if self.active_since(&unit) == since {
@@ -273,7 +293,7 @@ impl Manager {
                 todo.at_work.insert(unit.clone(), self.active_since(unit));
             }
             keep(todo);
-            self.jobs(some.iter(), &JobType::TryRestart)?;
+            self.jobs(some.iter(), &JobType::TryRestart, is_wanted)?;
             todo.at_work.clear();
         }
         todo.bounded.clear();
@@ -285,11 +305,11 @@ impl Manager {
             // Limits of starts are those of the file that is gone.
             let _ = self.call(&Clear { unit: Some(unit.clone()) });
         }
-        self.jobs(again.iter(), &JobType::Start)?;
+        self.jobs(again.iter(), &JobType::Start, is_wanted)?;
         todo.changed.clear();
         if !todo.start.is_empty() {
             let targets = self.list(Texts(todo.start.iter().cloned().collect()), "active")?;
-            self.jobs(targets.iter(), &JobType::Start)?;
+            self.jobs(targets.iter(), &JobType::Start, is_wanted)?;
             todo.start.clear();
         }
         keep(todo);
@@ -327,23 +347,26 @@ impl Manager {
     /// Has units do a job. What becomes of each shows in the manager's health.
     ///
     /// # Errors
-    /// The manager has gone away: it is not known which of them have done it.
+    /// The manager has gone away, or they are wanted no more: it is not known which of them have done it.
     fn jobs<'u>(
         &self,
         units: impl Iterator<Item = &'u String>,
         job_type: &JobType,
+        are_wanted: &dyn Fn() -> bool,
     ) -> Result<(), String> {
         let units: Vec<String> = units.cloned().collect();
         for some in units.chunks(JOBS_AT_ONCE) {
-            match self.job(some, job_type) {
+            match self.job(some, job_type, are_wanted) {
                 Ok(()) => {}
                 Err(Unserved::Away(why)) => return Err(why),
+                Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                 // One that this user may not touch must not keep the others from it.
                 Err(Unserved::Refused(_)) => {
                     for unit in some {
-                        match self.job(std::slice::from_ref(unit), job_type) {
+                        match self.job(std::slice::from_ref(unit), job_type, are_wanted) {
                             Ok(()) => {}
                             Err(Unserved::Away(why)) => return Err(why),
+                            Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                             Err(Unserved::Refused(why)) => {
                                 tell!("{unit}: no {}: {why}", job_type.as_str());
                             }
@@ -355,9 +378,14 @@ impl Manager {
         Ok(())
     }
 
-    fn job(&self, units: &[String], job_type: &JobType) -> Result<(), Unserved> {
+    fn job(
+        &self,
+        units: &[String],
+        job_type: &JobType,
+        are_wanted: &dyn Fn() -> bool,
+    ) -> Result<(), Unserved> {
         let (units, job_type) = (units.to_vec(), Some(job_type.clone()));
-        self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, |_| {})
+        self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, are_wanted, |_| {})
     }
 
     /// Asks how the manager is. Root causes of thousands of failed units are much to ask for every few seconds: those of
@@ -384,6 +412,28 @@ impl Manager {
         };
         Ok(Health { units, failed, causes, asked: Instant::now() })
     }
+}
+
+/// Waits until there is something to read, and looks now and then whether that is still wanted.
+fn wait_for_answer(
+    stream: &BufReader<UnixStream>,
+    are_wanted: &dyn Fn() -> bool,
+) -> Result<(), Unserved> {
+    let end = Instant::now() + PATIENCE;
+    while stream.buffer().is_empty() {
+        let mut fds = [PollFd::new(stream.get_ref(), PollFlags::IN)];
+        match poll(&mut fds, Some(&WANTED_LOOKED_AT)) {
+            Ok(0) if Instant::now() > end => {
+                let seconds = PATIENCE.as_secs();
+                return Err(Unserved::Away(format!("the manager did not answer in {seconds} s")));
+            }
+            Ok(0) if !are_wanted() => return Err(Unserved::Recalled),
+            Ok(0) | Err(Errno::INTR) => {}
+            // What is wrong with it is told by who reads it.
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
 }
 
 /// Root causes put together by code and application.
