@@ -5,7 +5,7 @@
 //! - Runs on one thread; one for each watch only tells that something changed, one keeps the lease meanwhile. Start at
 //!   [`run`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use warren_hosts::follower::{Applied, Assignment, Decision, decide, effective, n
 use warren_hosts::host::{Facts, Outcome, Registration, Report};
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen};
+use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, TAKES_OVER};
 use warren_hosts::plan::Rules as _;
 use warren_hosts::policy::Policy;
 use warren_hosts::release::{self, Release, Signed, read_keys};
@@ -209,6 +209,15 @@ fn now() -> u64 {
     warren_sys::time::realtime_ns() / 1000
 }
 
+/// What a host is assigned to.
+fn assignment(store: &Store, id: &HostId) -> Result<Option<Assignment>, Fault> {
+    let read = |key: &str| -> Result<Option<Assignment>, Fault> {
+        let value = store.get(key)?;
+        Ok(value.and_then(|value| serde_json::from_slice(&value.value).ok()))
+    };
+    Ok(effective(read(&keys::assigned(id))?, read(keys::CURRENT)?))
+}
+
 /// A number that no other run of an agent has.
 fn instance() -> Digest {
     let boot = std::fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
@@ -225,7 +234,7 @@ impl Agent {
             kept.has_labels = !labels.is_empty();
             disk.keep(&kept)?;
         }
-        let manager = Manager::new(&settings.control, settings.restarts);
+        let manager = Manager::new(&settings.control, settings.restarts, settings.tells_logs);
         let mut agent = Agent {
             facts: facts(&id, &settings, labels),
             store: Store::new(&settings.endpoints)?,
@@ -273,8 +282,9 @@ impl Agent {
     /// of something, or nothing for long.
     fn watch(&mut self) -> Result<(), String> {
         let mut keys = vec![keys::assigned(&self.id), keys::CURRENT.to_owned()];
-        if self.has_copies {
-            keys.extend([keys::HOSTS.to_owned(), keys::CLAIMS.to_owned()]);
+        match self.has_copies {
+            true => keys.extend([keys::HOSTS, keys::CLAIMS, keys::DRAINED].map(str::to_owned)),
+            false => keys.push(keys::drained(&self.id)),
         }
         let number = self.watch.fetch_add(1, Ordering::Relaxed) + 1;
         self.watches_copies = self.has_copies;
@@ -542,6 +552,9 @@ impl Agent {
     fn look(&mut self) {
         let result = self.assigned();
         let Some((assigned, release)) = self.noted(result) else { return };
+        let result = self.store.get(&keys::drained(&self.id));
+        let Some(drained) = self.noted(result) else { return };
+        let in_service = self.follow_drain(drained.is_some());
         let policy = release.as_ref().and_then(|release| release.as_ref().ok());
         self.policy = policy.map_or_else(Policy::default, |release| release.policy.clone());
         let decision = decide(&self.kept.memory, assigned, release);
@@ -558,6 +571,10 @@ impl Agent {
             }
             Decision::Apply(what) => self.follow(what),
         };
+        let outcome = match (outcome, in_service) {
+            (Some(Outcome::Applied), Err(why)) => Some(Outcome::Held(why)),
+            (outcome, _) => outcome,
+        };
         // The report says what the host has followed even if the store assigns it nothing.
         let followed = Assignment { release: self.kept.memory.highest, back: false };
         self.outcome = outcome.map(|outcome| (assigned.unwrap_or(followed), outcome));
@@ -573,12 +590,7 @@ impl Agent {
     fn assigned(
         &self,
     ) -> Result<(Option<Assignment>, Option<Result<Release, release::Fault>>), Fault> {
-        let read = |key: &str| -> Result<Option<Assignment>, Fault> {
-            let value = self.store.get(key)?;
-            Ok(value.and_then(|value| serde_json::from_slice(&value.value).ok()))
-        };
-        let own = read(&keys::assigned(&self.id))?;
-        let assigned = effective(own, read(keys::CURRENT)?);
+        let assigned = assignment(&self.store, &self.id)?;
         let Some(number) = needs_release(&self.kept.memory, assigned) else {
             return Ok((assigned, None));
         };
@@ -686,8 +698,16 @@ impl Agent {
             let _ = self.write_down();
             return;
         };
+        let memory = &self.kept.memory;
+        let followed = memory.begun.or(memory.applied).map(|what| what.assignment);
+        // A job that never ends must not keep this host from going back. A store that is away says nothing.
+        let (store, id) = (&self.store, &self.id);
+        let is_wanted = || match assignment(store, id) {
+            Ok(assigned) => followed.is_none() || assigned.is_none() || assigned == followed,
+            Err(_) => true,
+        };
         let (disk, kept) = (&self.disk, &mut self.kept);
-        let done = self.manager.carry_out(&mut todo, |left| {
+        let done = self.manager.carry_out(&mut todo, &is_wanted, |left| {
             kept.todo = Some(left.clone());
             if let Err(why) = disk.keep(kept) {
                 tell!("{why}");
@@ -695,7 +715,7 @@ impl Agent {
         });
         self.kept.todo = done.is_err().then_some(todo);
         if let Err(why) = done {
-            tell!("{why}; what is left is done when the manager is back");
+            tell!("{why}; what is left is done after that");
             self.wakes_at = Some(Instant::now() + MANAGER_REST);
         }
         let _ = self.write_down();
@@ -709,8 +729,39 @@ impl Agent {
         self.disk.switch(Some(revision))
     }
 
-    /// Has the host relieved of its work, if the settings say how.
+    /// Has the drain command relieve the host of its work when an operator takes it out of service, and give it back when
+    /// he puts it into service again. If it fails it is tried again.
+    fn follow_drain(&mut self, is_out: bool) -> Result<(), String> {
+        if self.kept.is_out_of_service != is_out {
+            tell!(
+                "an operator has {} service",
+                if is_out { "taken this host out of" } else { "put this host into" }
+            );
+            (self.kept.is_out_of_service, self.kept.is_relieved) = (is_out, false);
+            let _ = self.write_down();
+            if !is_out && self.kept.todo.is_none() {
+                return self.undrain();
+            }
+        }
+        if !is_out || self.kept.is_relieved {
+            return Ok(());
+        }
+        self.relieve().inspect_err(|why| {
+            tell!("{why}");
+            self.wakes_at = Some(Instant::now() + DRAIN_REST);
+        })?;
+        self.kept.is_relieved = true;
+        let _ = self.write_down();
+        Ok(())
+    }
+
+    /// Has the host relieved of its work for a release, if the settings say how.
     fn drain(&mut self) -> Result<(), String> {
+        // One that is out of service is relieved of it, or will be.
+        if self.kept.is_out_of_service { Ok(()) } else { self.relieve() }
+    }
+
+    fn relieve(&mut self) -> Result<(), String> {
         if self.settings.drain.is_none() {
             return Ok(());
         }
@@ -722,7 +773,7 @@ impl Agent {
 
     /// Has it take up its work again if it was relieved of it. If that fails it is tried again.
     fn undrain(&mut self) -> Result<(), String> {
-        if !self.kept.is_drained {
+        if !self.kept.is_drained || self.kept.is_out_of_service {
             return Ok(());
         }
         let done = self.run_drain_command("undrain").inspect_err(|why| tell!("{why}"));
@@ -800,10 +851,14 @@ impl Agent {
         };
         let (_, hosts) = self.store.list(keys::HOSTS)?;
         let (_, claims) = self.store.list(keys::CLAIMS)?;
+        let (_, drained) = self.store.list(keys::DRAINED)?;
+        let drained: BTreeSet<&str> =
+            drained.iter().filter_map(|value| keys::last(&value.key, keys::DRAINED)).collect();
         let place = |value: &crate::store::Value| {
             let id: HostId = keys::last(&value.key, keys::HOSTS)?.parse().ok()?;
             let facts = serde_json::from_slice::<Registration>(&value.value).ok()?.facts;
-            Some((id, Place { capacity: facts.capacity, labels: facts.labels }))
+            let is_drained = drained.contains(id.as_str());
+            Some((id, Place { capacity: facts.capacity, labels: facts.labels, is_drained }))
         };
         let places = hosts.iter().filter_map(place).collect();
         let claims: Vec<Claim> = claims.iter().filter_map(read_claim).collect();
@@ -819,14 +874,26 @@ impl Agent {
             }
             self.undrained();
         }
-        // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest.
-        for (app, slot) in moves.give_up {
+        // What is given up runs no more; what is claimed runs when the claim has been seen to be the oldest. What the rules
+        // in force still ask for may be to stop the one, or to start the other.
+        let is_done = self.kept.todo.is_none();
+        for (app, slot) in moves.give_up.into_iter().filter(|_| is_done) {
             self.store.transact(&[], &[Write::Delete(keys::claim(&self.id, &app, slot))])?;
         }
-        for (app, slot) in moves.claim.into_iter().filter(|_| self.is_registered) {
+        for (app, slot) in moves.taken_over.into_iter().filter(|_| is_done) {
             let key = keys::claim(&self.id, &app, slot);
-            let compare = [Compare::Modified(key.clone(), 0)];
+            let compare = [Compare::Is(key.clone(), TAKES_OVER.into())];
             self.store.transact(&compare, &[Write::Put(key, Vec::new(), self.kept.lease)])?;
+        }
+        if !self.is_registered {
+            return Ok(());
+        }
+        for (value, copies) in [("", moves.claim), (TAKES_OVER, moves.take_over)] {
+            for (app, slot) in copies {
+                let key = keys::claim(&self.id, &app, slot);
+                let compare = [Compare::Modified(key.clone(), 0)];
+                self.store.transact(&compare, &[Write::Put(key, value.into(), self.kept.lease)])?;
+            }
         }
         Ok(())
     }
@@ -853,6 +920,7 @@ impl Agent {
                 .map(|report| (report.restarted.clone(), report.more_restarted))
                 .unwrap_or_default(),
         };
+        let (hidden, more_hidden) = self.restarts.hidden();
         let report = Report {
             release: assignment.release,
             back: assignment.back,
@@ -864,6 +932,8 @@ impl Agent {
             more_causes: 0,
             restarted,
             more_restarted,
+            hidden,
+            more_hidden,
             highest: self.kept.memory.highest,
         };
         let report = report.bounded();

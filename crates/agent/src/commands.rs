@@ -5,9 +5,11 @@
 //! - Start at [`run`].
 
 mod change;
+mod drain;
 mod drive;
 mod over_ssh;
 mod plans;
+mod progress;
 mod show;
 mod text;
 
@@ -118,6 +120,22 @@ enum Verb {
         /// Why
         #[arg(long, short, default_value = "stopped by an operator")]
         message: String,
+    },
+    /// Take a host out of service: its copies move to other hosts, and no release waits for it
+    Drain {
+        /// The host
+        host: HostId,
+        /// What for
+        #[arg(long, short, value_name = "TEXT", default_value = "")]
+        reason: String,
+        /// Return when the host has no copies any more; fail if it has some after so long
+        #[arg(long, value_name = "SECONDS")]
+        wait: Option<u64>,
+    },
+    /// Put a host into service again
+    Undrain {
+        /// The host
+        host: HostId,
     },
     /// Drive rollouts, as a service: one of all that run does, another one goes on when it is gone
     Drive {
@@ -254,14 +272,14 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Push { dir, message, allow_secrets } => {
             change::push(&site, &dir, &message, allow_secrets)
         }
-        Verb::Log => show::log(&site, cli.json),
+        Verb::Log => progress::log(&site, cli.json),
         Verb::Diff { old, new } => plans::diff(&site, &old, &new),
         Verb::Plan { new, against, all } => {
             plans::plan(&site, &new, against.as_deref(), all, cli.json)
         }
         Verb::Release(args) => change::release(&site, &args.revision, &args.how),
         Verb::Rollback(how) => change::rollback(&site, &how),
-        Verb::Status => show::status(&site, cli.json),
+        Verb::Status => progress::status(&site, cli.json),
         Verb::Pause { message } => {
             change::rollout(&site, "pause", &message, |rollout| rollout.pause(message.clone()))
         }
@@ -272,6 +290,8 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Stop { message } => {
             change::rollout(&site, "stop", &message, |rollout| rollout.stop(message.clone()))
         }
+        Verb::Drain { host, reason, wait } => drain::drain(&site, &author(), &host, &reason, wait),
+        Verb::Undrain { host } => drain::undrain(&site, &author(), &host),
         Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
         Verb::Admit { host, file, again } => change::admit(&site, &host, &file, again),
         Verb::Expel { host } => change::expel(&site, &host),

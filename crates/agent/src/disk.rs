@@ -46,6 +46,10 @@ pub struct Kept {
     pub todo: Option<Todo>,
     /// The drain command was run with `drain`, and not yet with `undrain`.
     pub is_drained: bool,
+    /// An operator has taken the host out of service.
+    pub is_out_of_service: bool,
+    /// The drain command has relieved the host of its work for that.
+    pub is_relieved: bool,
     /// The host had labels when an agent of it started last.
     pub has_labels: bool,
     /// Restarts that the manager had counted when the rules in force were applied.

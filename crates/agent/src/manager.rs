@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use warren_hosts::host::Cause;
 use warren_sys::socket::connect_stream_within;
@@ -28,12 +30,28 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// How long an answer may take. Jobs are waited for one batch after another, and each may take its own time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// How often it is looked at whether jobs that are waited for are still wanted.
+const WANTED_LOOKED_AT: Timespec = Timespec { tv_sec: 3, tv_nsec: 0 };
+
+/// What is said when they are not.
+const RECALLED: &str =
+    "something else is assigned by now, so jobs that have not ended are not waited for";
+
 /// How long a manager that is away is waited for, and how often it is looked for.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 const BACK_LOOKED_FOR: Duration = Duration::from_millis(200);
 
 /// How long root causes are taken for those of as many failed units.
 const CAUSES_STAY: Duration = Duration::from_secs(60);
+
+/// Codes whose texts say no more than how the process ended: by a status, by a signal, with a dump of its memory.
+const ENDS: [&str; 3] = ["WR-0040", "WR-0041", "WR-0042"];
+
+/// Who writes lines about units into their logs.
+const MANAGERS: [&str; 2] = ["warrend", "systemd"];
+
+/// Words before the text of a line of a log: the date, the time, the host and who wrote it.
+const HEAD_WORDS: usize = 5;
 
 /// Units of one request: one of a user without privileges has 64 KiB at most.
 const JOBS_AT_ONCE: usize = 200;
@@ -43,6 +61,8 @@ const JOBS_AT_ONCE: usize = 200;
 pub struct Manager {
     socket: PathBuf,
     restarts: usize,
+    /// Last lines of logs are told of.
+    tells_logs: bool,
 }
 
 /// How the manager is.
@@ -128,6 +148,8 @@ enum Unserved {
     Refused(String),
     /// It said nothing: it is not there, or ended before it answered.
     Away(String),
+    /// Nobody waits for the answer any more.
+    Recalled,
 }
 
 fn rules_only() -> ReloadConfiguration {
@@ -135,9 +157,15 @@ fn rules_only() -> ReloadConfiguration {
 }
 
 impl Manager {
-    /// The manager at this socket; `restarts` units are restarted at once.
-    pub fn new(socket: &Path, restarts: u32) -> Manager {
-        Manager { socket: socket.to_owned(), restarts: restarts as usize }
+    /// The manager at this socket; `restarts` units are restarted at once, and last lines of logs are told of if
+    /// `tells_logs`.
+    pub fn new(socket: &Path, restarts: u32, tells_logs: bool) -> Manager {
+        Manager { socket: socket.to_owned(), restarts: restarts as usize, tells_logs }
+    }
+
+    /// The last line of a log, if it is to be told of.
+    pub(crate) fn last_line(&self, log: &[String]) -> String {
+        if self.tells_logs { last_own_line(log).to_owned() } else { String::new() }
     }
 
     fn connect(&self) -> Result<BufReader<UnixStream>, String> {
@@ -153,11 +181,12 @@ impl Manager {
         Ok(BufReader::new(stream))
     }
 
-    /// Sends a call and hands over all answers.
+    /// Sends a call and hands over all answers, which are waited for as long as they `are_wanted`.
     fn ask<C: Call>(
         &self,
         call: &C,
         more: bool,
+        are_wanted: &dyn Fn() -> bool,
         mut take: impl FnMut(C::Answer),
     ) -> Result<(), Unserved> {
         let mut stream = self.connect().map_err(Unserved::Away)?;
@@ -165,6 +194,7 @@ impl Manager {
             |e: &dyn std::fmt::Display| Unserved::Away(format!("the manager did not answer: {e}"));
         stream.get_mut().write_all(&write_request(call, more)).map_err(|e| broken(&e))?;
         loop {
+            wait_for_answer(&stream, are_wanted)?;
             let message = frame::read(&mut stream, ANSWER_BYTES_MAX).map_err(|e| broken(&e))?;
             match Reply::read(&message) {
                 Ok(Reply::Answer { answer, continues: true }) => take(answer),
@@ -181,12 +211,13 @@ impl Manager {
     fn call<C: Call>(&self, call: &C) -> Result<C::Answer, String> {
         self.try_call(call).map_err(|why| match why {
             Unserved::Refused(why) | Unserved::Away(why) => why,
+            Unserved::Recalled => RECALLED.to_owned(),
         })
     }
 
     fn try_call<C: Call>(&self, call: &C) -> Result<C::Answer, Unserved> {
         let mut last = C::Answer::default();
-        self.ask(call, false, |answer| last = answer)?;
+        self.ask(call, false, &|| true, |answer| last = answer)?;
         Ok(last)
     }
 
@@ -200,6 +231,7 @@ impl Manager {
                     std::thread::park_timeout(BACK_LOOKED_FOR);
                 }
                 Err(Unserved::Refused(why) | Unserved::Away(why)) => return Err(why),
+                Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                 Ok(answer) => return Ok(answer),
             }
         }
@@ -236,12 +268,17 @@ impl Manager {
 
     /// Stops what is gone, restarts what changed, so many at a time, gives what changed and had failed another try, and
     /// starts the targets that want what is new. `keep` writes down what is left, so that an agent that goes on after
-    /// another was killed restarts nothing twice.
+    /// another was killed restarts nothing twice. Jobs are waited for as long as that `is_wanted`: one may never end.
     ///
     /// # Errors
-    /// The manager has gone away meanwhile: `todo` has what is left.
-    pub fn carry_out(&self, todo: &mut Todo, mut keep: impl FnMut(&Todo)) -> Result<(), String> {
-        self.jobs(todo.stop.iter(), &JobType::Stop)?;
+    /// The manager has gone away meanwhile, or it is wanted no more: `todo` has what is left.
+    pub fn carry_out(
+        &self,
+        todo: &mut Todo,
+        is_wanted: &dyn Fn() -> bool,
+        mut keep: impl FnMut(&Todo),
+    ) -> Result<(), String> {
+        self.jobs(todo.stop.iter(), &JobType::Stop, is_wanted)?;
         todo.stop.clear();
         for (unit, since) in std::mem::take(&mut todo.at_work) {
             if self.active_since(&unit) == since {
@@ -256,7 +293,7 @@ impl Manager {
                 todo.at_work.insert(unit.clone(), self.active_since(unit));
             }
             keep(todo);
-            self.jobs(some.iter(), &JobType::TryRestart)?;
+            self.jobs(some.iter(), &JobType::TryRestart, is_wanted)?;
             todo.at_work.clear();
         }
         todo.bounded.clear();
@@ -268,11 +305,11 @@ impl Manager {
             // Limits of starts are those of the file that is gone.
             let _ = self.call(&Clear { unit: Some(unit.clone()) });
         }
-        self.jobs(again.iter(), &JobType::Start)?;
+        self.jobs(again.iter(), &JobType::Start, is_wanted)?;
         todo.changed.clear();
         if !todo.start.is_empty() {
             let targets = self.list(Texts(todo.start.iter().cloned().collect()), "active")?;
-            self.jobs(targets.iter(), &JobType::Start)?;
+            self.jobs(targets.iter(), &JobType::Start, is_wanted)?;
             todo.start.clear();
         }
         keep(todo);
@@ -310,23 +347,26 @@ impl Manager {
     /// Has units do a job. What becomes of each shows in the manager's health.
     ///
     /// # Errors
-    /// The manager has gone away: it is not known which of them have done it.
+    /// The manager has gone away, or they are wanted no more: it is not known which of them have done it.
     fn jobs<'u>(
         &self,
         units: impl Iterator<Item = &'u String>,
         job_type: &JobType,
+        are_wanted: &dyn Fn() -> bool,
     ) -> Result<(), String> {
         let units: Vec<String> = units.cloned().collect();
         for some in units.chunks(JOBS_AT_ONCE) {
-            match self.job(some, job_type) {
+            match self.job(some, job_type, are_wanted) {
                 Ok(()) => {}
                 Err(Unserved::Away(why)) => return Err(why),
+                Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                 // One that this user may not touch must not keep the others from it.
                 Err(Unserved::Refused(_)) => {
                     for unit in some {
-                        match self.job(std::slice::from_ref(unit), job_type) {
+                        match self.job(std::slice::from_ref(unit), job_type, are_wanted) {
                             Ok(()) => {}
                             Err(Unserved::Away(why)) => return Err(why),
+                            Err(Unserved::Recalled) => return Err(RECALLED.to_owned()),
                             Err(Unserved::Refused(why)) => {
                                 tell!("{unit}: no {}: {why}", job_type.as_str());
                             }
@@ -338,9 +378,14 @@ impl Manager {
         Ok(())
     }
 
-    fn job(&self, units: &[String], job_type: &JobType) -> Result<(), Unserved> {
+    fn job(
+        &self,
+        units: &[String],
+        job_type: &JobType,
+        are_wanted: &dyn Fn() -> bool,
+    ) -> Result<(), Unserved> {
         let (units, job_type) = (units.to_vec(), Some(job_type.clone()));
-        self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, |_| {})
+        self.ask(&Jobs { units, job_type, ..Jobs::default() }, true, are_wanted, |_| {})
     }
 
     /// Asks how the manager is. Root causes of thousands of failed units are much to ask for every few seconds: those of
@@ -360,22 +405,50 @@ impl Manager {
             0 => Vec::new(),
             _ => {
                 let why = self.call(&Why::default())?;
-                causes(why.units.iter().filter_map(|unit| unit.path.last()))
+                causes(why.units.iter().filter_map(|unit| unit.path.last()), |log| {
+                    self.last_line(log)
+                })
             }
         };
         Ok(Health { units, failed, causes, asked: Instant::now() })
     }
 }
 
+/// Waits until there is something to read, and looks now and then whether that is still wanted.
+fn wait_for_answer(
+    stream: &BufReader<UnixStream>,
+    are_wanted: &dyn Fn() -> bool,
+) -> Result<(), Unserved> {
+    let end = Instant::now() + PATIENCE;
+    while stream.buffer().is_empty() {
+        let mut fds = [PollFd::new(stream.get_ref(), PollFlags::IN)];
+        match poll(&mut fds, Some(&WANTED_LOOKED_AT)) {
+            Ok(0) if Instant::now() > end => {
+                let seconds = PATIENCE.as_secs();
+                return Err(Unserved::Away(format!("the manager did not answer in {seconds} s")));
+            }
+            Ok(0) if !are_wanted() => return Err(Unserved::Recalled),
+            Ok(0) | Err(Errno::INTR) => {}
+            // What is wrong with it is told by who reads it.
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
 /// Root causes put together by code and application.
-fn causes<'s>(steps: impl Iterator<Item = &'s WhyStep>) -> Vec<Cause> {
+fn causes<'s>(
+    steps: impl Iterator<Item = &'s WhyStep>,
+    last_line: impl Fn(&[String]) -> String,
+) -> Vec<Cause> {
     let mut all: BTreeMap<(String, String), Cause> = BTreeMap::new();
     for step in steps {
         let (code, app) = (step.reason.code.to_string(), app(step));
         let since = step.since.unwrap_or_default();
         let cause = all.entry((code.clone(), app.clone())).or_insert_with(|| {
             let example = step.row.name.clone();
-            Cause { code, app, units: 0, example, since }
+            let (why, log) = (why_words(step), last_line(&step.log));
+            Cause { code, app, units: 0, example, why, log, since }
         });
         cause.units += 1;
         cause.since = cause.since.min(since);
@@ -383,6 +456,41 @@ fn causes<'s>(steps: impl Iterator<Item = &'s WhyStep>) -> Vec<Cause> {
     let mut all: Vec<Cause> = all.into_values().collect();
     all.sort_by(|a, b| b.units.cmp(&a.units).then(a.cmp(b)));
     all
+}
+
+/// The last line that is not the manager's own, or the last of all, without when it was written and by whom.
+fn last_own_line(log: &[String]) -> &str {
+    let mut newest_first = log.iter().rev().map(|line| writer_and_text(line));
+    let last = newest_first.clone().next().map(|(_, text)| text);
+    let own = newest_first.find(|(writer, _)| !MANAGERS.contains(writer)).map(|(_, text)| text);
+    own.or(last).unwrap_or_default()
+}
+
+/// `Nov 30 12:14:23 web-1 shop[44]: no port` is `no port` by `shop`; a line of another form is by nobody.
+fn writer_and_text(line: &str) -> (&str, &str) {
+    let head_and_text = line.split_once(": ");
+    let head_and_text =
+        head_and_text.filter(|(head, _)| head.split_whitespace().count() == HEAD_WORDS);
+    let Some((head, text)) = head_and_text else { return ("", line) };
+    let writer = head.rsplit(' ').next().unwrap_or_default();
+    (writer.split('[').next().unwrap_or_default(), text)
+}
+
+/// What happened to a unit, for people.
+fn why_words(step: &WhyStep) -> String {
+    let ended = step.ended.as_deref().map(without_number).filter(|ended| !ended.is_empty());
+    if let Some(ended) = ended.as_ref().filter(|_| ENDS.contains(&step.reason.code.as_str())) {
+        return ended.clone();
+    }
+    let fault = step.load_fault.as_ref().map(|fault| fault.message.clone());
+    let said = [step.reason.text.clone()].into_iter().chain(fault.or(ended));
+    said.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// `main process 44 exited with code 7`: the number is another one each time.
+pub(crate) fn without_number(ended: &str) -> String {
+    let rest = ended.strip_prefix("main process ").unwrap_or(ended);
+    rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().to_owned()
 }
 
 fn app(step: &WhyStep) -> String {
@@ -403,6 +511,8 @@ fn targets(text: &FileText) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use warren_wire::control::{ReasonAnswer, UnitRow};
+
     use super::*;
 
     #[test]
@@ -445,6 +555,54 @@ mod tests {
             (both.stop, both.restart, both.start),
             (names(&["a"]), names(&["b", "c"]), names(&["t"]))
         );
+    }
+
+    #[test]
+    fn a_cause_says_in_words_what_happened() {
+        let step = |code: &str, name: &str, ended: Option<&str>, log: &[&str]| WhyStep {
+            row: UnitRow { name: name.into(), ..UnitRow::default() },
+            reason: ReasonAnswer {
+                code: code.to_owned().into(),
+                text: "it failed".into(),
+                ..ReasonAnswer::default()
+            },
+            ended: ended.map(str::to_owned),
+            log: log.iter().map(|line| (*line).to_owned()).collect(),
+            ..WhyStep::default()
+        };
+        let ended = Some("main process 44 exited with code 7");
+        let steps = [
+            step("WR-0040", "shop@1.service", ended, &["a", "no port"]),
+            step("WR-0040", "shop@2.service", None, &[]),
+            step("WR-0043", "a.service", ended, &["late"]),
+            step("WR-0040", "b.service", None, &[]),
+        ];
+        let words = |tells_logs| {
+            let manager = Manager::new(Path::new("/x"), 1, tells_logs);
+            let all = causes(steps.iter(), |log| manager.last_line(log));
+            all.iter().map(Cause::words).collect::<Vec<_>>()
+        };
+        let expected = [
+            "shop@1.service: exited with code 7 (WR-0040 of shop); its log ends with \"no port\"",
+            "b.service: it failed (WR-0040 of b)",
+            "a.service: it failed: exited with code 7 (WR-0043 of a); its log ends with \"late\"",
+        ];
+        assert_eq!(words(true), expected);
+        assert!(words(false).iter().all(|words| !words.contains("its log")));
+    }
+
+    #[test]
+    fn the_line_of_a_log_is_the_units_own() {
+        let last = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            last_own_line(&lines).to_owned()
+        };
+        let own = "Nov  3 12:14:23 web-1 shop[44]: no port: 80";
+        let managers = "Nov  3 12:14:24 web-1 warrend[4]: Failed to start shop.service.";
+        assert_eq!(last(&[own, managers]), "no port: 80");
+        assert_eq!(last(&[managers]), "Failed to start shop.service.");
+        assert_eq!(last(&["raw: text", managers]), "raw: text");
+        assert_eq!(last(&[]), "");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 /// Settings of `/etc/warren/hosts.conf`, and what they say.
-pub const SETTINGS: [(&str, &str); 15] = [
+pub const SETTINGS: [(&str, &str); 16] = [
     ("Endpoints=", "Where the store is: https://HOST:2379, or several such addresses. Required."),
     ("CACertificate=", "Certificates in PEM that the store's must come from. Required for https."),
     (
@@ -46,7 +46,13 @@ pub const SETTINGS: [(&str, &str); 15] = [
     (
         "DrainCommand=",
         "Run with the word drain before rules are put into force and with undrain after that; one that fails, or takes \
-         more than 5 minutes, fails the release on this host.",
+         more than 5 minutes, fails the release on this host. The same when an operator drains and undrains the host: then \
+         one that fails is run again.",
+    ),
+    (
+        "ReportLogLines=",
+        "Whether what the host reports has the last line of the log of a unit that failed, which whoever may read the store \
+         may read: yes or no. Default: yes.",
     ),
     ("[Hosts]", "The section that all of them are in; it may be left out."),
 ];

@@ -1,5 +1,5 @@
 //! Units that end and are started again by themselves, since the rules in force were applied: a service in such a loop
-//! never counts as failed.
+//! never counts as failed. Units of rules that files of the host hide are learnt from the same answers.
 //!
 //! - Owns: what the manager has counted of restarts, as far as it was asked.
 //! - Must not: say of a unit that it does well.
@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use warren_hosts::host::{RESTARTED_MAX, Restarted};
+use warren_hosts::host::{HIDDEN_MAX, Hidden, RESTARTED_MAX, Restarted};
 use warren_wire::control::{ActiveState, OverviewAnswer, OverviewRow, ReasonCode, StatusAnswer};
 
-use crate::manager::Manager;
+use crate::manager::{Manager, without_number};
 use crate::rules;
 
 /// A unit that was started again counts for so long after it, µs.
@@ -60,9 +60,19 @@ pub struct Restarts {
     /// When it was asked last, µs on its clock, and for which units.
     asked: Option<(u64, u32)>,
     rows: BTreeMap<String, Row>,
+    /// Units of rules that files of the host hide, and by which.
+    hidden: BTreeMap<String, String>,
 }
 
 impl Restarts {
+    /// Units of rules that files of the host hide: the first ones, and how many there are besides.
+    pub fn hidden(&self) -> (Vec<Hidden>, u32) {
+        let hidden = |(unit, by): (&String, &String)| Hidden { unit: unit.clone(), by: by.clone() };
+        let first: Vec<Hidden> = self.hidden.iter().take(HIDDEN_MAX).map(hidden).collect();
+        let more = (self.hidden.len() - first.len()) as u32;
+        (first, more)
+    }
+
     /// Asks the manager for what has changed.
     ///
     /// # Errors
@@ -78,6 +88,7 @@ impl Restarts {
         // Units have come or gone.
         let answer = manager.overview(None)?;
         self.rows.clear();
+        self.hidden.clear();
         self.note(answer);
         Ok(())
     }
@@ -86,6 +97,10 @@ impl Restarts {
         let OverviewAnswer { now_us, set, targets, rows, .. } = answer;
         self.asked = Some((now_us, set));
         for row in rows {
+            match &row.hidden_by {
+                Some(by) => self.hidden.insert(row.name.clone(), by.clone()),
+                None => self.hidden.remove(&row.name),
+            };
             match counted(&row, &targets) {
                 Some(counted) => self.rows.insert(row.name, counted),
                 None => self.rows.remove(&row.name),
@@ -113,6 +128,7 @@ impl Restarts {
                 times: *times,
                 code: code.to_string(),
                 ended,
+                log: manager.last_line(&status.log),
                 last: row.since,
             };
             (is_trouble(&code, *times, before, now), restarted)
@@ -165,12 +181,6 @@ fn last_end(row: &Row, status: &StatusAnswer) -> (ReasonCode, String) {
     };
     let ended = ended.map_or_else(|| text.to_owned(), without_number);
     (code.clone(), ended)
-}
-
-/// `main process 44 exited with code 7`: the number is another one each time.
-fn without_number(ended: &str) -> String {
-    let rest = ended.strip_prefix("main process ").unwrap_or(ended);
-    rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().to_owned()
 }
 
 /// Whether a unit that ended so and was started again is in trouble: one that ended with success only if it does so in
@@ -245,6 +255,27 @@ mod tests {
             ..OverviewAnswer::default()
         });
         assert!(restarts.rows.is_empty());
+    }
+
+    #[test]
+    fn units_of_rules_that_files_hide_are_known_until_they_do_not() {
+        let row = |name: &str, by: Option<&str>| OverviewRow {
+            name: name.to_owned(),
+            hidden_by: by.map(str::to_owned),
+            ..OverviewRow::default()
+        };
+        let mut restarts = Restarts::default();
+        let mut note = |rows: &[OverviewRow]| {
+            restarts.note(OverviewAnswer { rows: rows.to_vec(), ..OverviewAnswer::default() });
+            restarts.hidden()
+        };
+        let many: Vec<OverviewRow> = (0..HIDDEN_MAX + 2)
+            .map(|n| row(&format!("u{n:02}.service"), Some("/etc/x")))
+            .chain([row("z.service", None)])
+            .collect();
+        let (first, more) = note(&many);
+        assert_eq!((&*first[0].words(), more), ("u00.service is by /etc/x, and not by rules", 2));
+        assert_eq!(note(&[row("u00.service", None)]).1, 1);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Settings {
     pub restarts: u32,
     /// Run before rules are applied, and again after it with `undrain`.
     pub drain: Option<Vec<String>>,
+    /// A report has the last line of the log of a unit that failed.
+    pub tells_logs: bool,
 }
 
 impl Default for Settings {
@@ -76,6 +78,7 @@ impl Default for Settings {
             lease: 60,
             restarts: 10,
             drain: None,
+            tells_logs: true,
         }
     }
 }
@@ -149,6 +152,13 @@ impl Settings {
                     let words: Vec<String> =
                         value.split_ascii_whitespace().map(str::to_owned).collect();
                     settings.drain = Some(words).filter(|words| !words.is_empty());
+                }
+                "ReportLogLines" => {
+                    settings.tells_logs = match value {
+                        "yes" => true,
+                        "no" => false,
+                        _ => return Err(wrong(&format!("{value:?} is neither yes nor no"))),
+                    }
                 }
                 other => return Err(wrong(&format!("there is no setting {other:?}"))),
             }
@@ -235,13 +245,14 @@ mod tests {
     #[test]
     fn settings_are_read() {
         let text = "# a comment\n[Hosts]\nEndpoints=https://a:2379 http://[::1]:2379/\nName=web-1\nCapacity=40\n\
-                    CACertificate=/ca\nCertificate=/c\nCertificateKey=/k\nDrainCommand=/bin/drain --now\n";
+                    CACertificate=/ca\nCertificate=/c\nCertificateKey=/k\nDrainCommand=/bin/drain --now\n\
+                    ReportLogLines=no\n";
         let settings = Settings::parse(text).expect("settings");
         assert_eq!(settings.endpoints.urls, ["https://a:2379", "http://[::1]:2379"]);
         assert_eq!(settings.endpoints.certificate, Some(("/c".into(), "/k".into())));
         assert_eq!(settings.name.map(|name| name.to_string()).as_deref(), Some("web-1"));
         assert_eq!(settings.drain, Some(vec!["/bin/drain".to_owned(), "--now".to_owned()]));
-        assert_eq!((settings.capacity, settings.lease), (40, 60));
+        assert_eq!((settings.capacity, settings.lease, settings.tells_logs), (40, 60, false));
     }
 
     #[test]
@@ -260,6 +271,7 @@ mod tests {
             ),
             ("LeaseSec=1", "line 1: \"1\" is no number from 5 to 86400"),
             ("Endpoints=http://a\nCertificate=/x", "Certificate= and CertificateKey= go together"),
+            ("ReportLogLines=1", "line 1: \"1\" is neither yes nor no"),
             ("x", "line 1: no '=' in it"),
         ] {
             assert_eq!(Settings::parse(text), Err(why.to_owned()));

@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, effective};
-use warren_hosts::host::{Host, Registration, Report};
+use warren_hosts::host::{Drain, Host, Registration, Report};
 use warren_hosts::keys;
 use warren_hosts::names::HostId;
-use warren_hosts::placement::Claim;
+use warren_hosts::placement::{Claim, TAKES_OVER};
 use warren_hosts::release::{Release, Signed};
 use warren_hosts::revision::{Cut, Files, Manifest};
-use warren_hosts::rollout::Rollout;
+use warren_hosts::rollout::{End, Rollout};
 
 use crate::store::{Compare, Fault, OPERATIONS_MAX, Store, Value, Write};
 
@@ -107,7 +107,8 @@ pub fn now() -> u64 {
 /// The claim that a key says.
 pub(crate) fn read_claim(value: &Value) -> Option<Claim> {
     let (host, app, slot) = keys::claimed(&value.key)?;
-    Some(Claim { app: app.to_owned(), slot, created: value.created, host })
+    let takes_over = value.value == TAKES_OVER.as_bytes();
+    Some(Claim { app: app.to_owned(), slot, created: value.created, host, takes_over })
 }
 
 /// The files of a revision; chunks that are known are not asked for.
@@ -153,9 +154,7 @@ impl Site {
         let mut of = |value: &Value, prefix: &str, set: &dyn Fn(&mut Host)| {
             let id = keys::last(&value.key, prefix).and_then(|id| id.parse::<HostId>().ok());
             if let Some(id) = id {
-                let new =
-                    || Host { id: id.clone(), registration: None, report: None, double: None };
-                set(hosts.entry(id.clone()).or_insert_with(new));
+                set(hosts.entry(id.clone()).or_insert_with(|| Host::new(id)));
             }
         };
         for value in &registrations {
@@ -169,6 +168,20 @@ impl Site {
         for value in &reports {
             of(value, keys::REPORTS, &|host| host.report = read::<Report>(value));
         }
+        let (_, drained) = self.store.list(keys::DRAINED)?;
+        for value in &drained {
+            // Hosts go by whether there is a value.
+            let unreadable = || Drain { author: "?".to_owned(), reason: String::new(), at: 0 };
+            let drain = || read::<Drain>(value).unwrap_or_else(unreadable);
+            of(value, keys::DRAINED, &|host| host.drained = Some(drain()));
+        }
+        let (_, assigned) = self.store.list(keys::ASSIGNED)?;
+        for value in &assigned {
+            let id = keys::last(&value.key, keys::ASSIGNED).and_then(|id| id.parse().ok());
+            if let Some(host) = id.and_then(|id: HostId| hosts.get_mut(&id)) {
+                host.assigned = read::<Assignment>(value);
+            }
+        }
         Ok(hosts)
     }
 
@@ -180,15 +193,10 @@ impl Site {
         &self,
         hosts: &BTreeMap<HostId, Host>,
     ) -> Result<BTreeMap<HostId, Assignment>, Fault> {
-        let (_, own) = self.store.list(keys::ASSIGNED)?;
-        let own: BTreeMap<&str, Assignment> = own
-            .iter()
-            .filter_map(|value| Some((keys::last(&value.key, keys::ASSIGNED)?, read(value)?)))
-            .collect();
         let current = self.current()?;
         let of =
-            |id: &HostId| Some((id.clone(), effective(own.get(id.as_str()).copied(), current)?));
-        Ok(hosts.keys().filter_map(of).collect())
+            |(id, host): (&HostId, &Host)| Some((id.clone(), effective(host.assigned, current)?));
+        Ok(hosts.iter().filter_map(of).collect())
     }
 
     /// What hosts are assigned to that have nothing of their own.
@@ -222,7 +230,13 @@ impl Site {
             other => other?,
         }
         let (_, claims) = self.store.list(&keys::claims(id))?;
-        let keys = [keys::host(id), keys::report(id), keys::double(id), keys::assigned(id)];
+        let keys = [
+            keys::host(id),
+            keys::report(id),
+            keys::double(id),
+            keys::drained(id),
+            keys::assigned(id),
+        ];
         let all = keys.into_iter().chain(claims.into_iter().map(|claim| claim.key));
         let writes: Vec<Write> = all.map(Write::Delete).collect();
         for some in writes.chunks(OPERATIONS_MAX) {
@@ -301,6 +315,19 @@ impl Site {
         Ok(Writer { store: &self.store, lease, name, kept: Cell::new(Instant::now()) })
     }
 
+    /// Takes a host out of service, or puts it into service again.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn set_drained(&self, id: &HostId, drain: Option<&Drain>) -> Result<(), Fault> {
+        let key = keys::drained(id);
+        let write = match drain {
+            Some(drain) => Write::Put(key, serde_json::to_vec(drain).unwrap_or_default(), 0),
+            None => Write::Delete(key),
+        };
+        self.store.transact(&[], &[write]).map(|_| ())
+    }
+
     /// Whether a host was let in.
     ///
     /// # Errors
@@ -321,6 +348,25 @@ impl Site {
             Some((number, serde_json::from_str(&signed.release).ok()?))
         };
         Ok(values.iter().filter_map(named).collect())
+    }
+
+    /// What came of releases, by number.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn ends(&self) -> Result<BTreeMap<u64, End>, Fault> {
+        let (_, values) = self.store.list(keys::ENDED)?;
+        let named = |value: &Value| {
+            Some((keys::last(&value.key, keys::ENDED)?.parse().ok()?, read(value)?))
+        };
+        Ok(values.iter().filter_map(named).collect())
+    }
+
+    /// What is to be written of a rollout that is over, so that it is known after others have begun.
+    pub fn write_of_end(rollout: &Rollout) -> Option<Write> {
+        let end = rollout.end(now() / 1_000_000)?;
+        let bytes = serde_json::to_vec(&end).unwrap_or_default();
+        Some(Write::Put(keys::ended(rollout.release), bytes, 0))
     }
 
     /// The rollout, and the store's revision of it.

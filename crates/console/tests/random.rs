@@ -59,6 +59,7 @@ fn overview(dice: &mut Dice, units: u64) -> OverviewAnswer {
         cause: (dice.roll(4) == 0).then(|| name(dice, 100)),
         since_us: Some(dice.bits()).filter(|us| us % 3 > 0),
         restarts: dice.roll(1 << 32) as u32,
+        hidden_by: None,
     });
     let rows = rows.collect();
     let names = |of: &str| (0..10).map(|n| format!("{of}{n}\x1b[5m")).collect();

@@ -10,16 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+pub use crate::host::Assignment;
 use crate::release::{self, Release};
-
-/// Which release a host is to have, and whether the way back of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Assignment {
-    /// The number of the release.
-    pub release: u64,
-    /// The revision to go back to instead.
-    pub back: bool,
-}
 
 /// What a host remembers over restarts of its agent, its manager and itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

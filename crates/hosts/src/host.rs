@@ -19,8 +19,14 @@ pub const CAUSES_MAX: usize = 32;
 /// Units that a report names as started again; further ones are counted.
 pub const RESTARTED_MAX: usize = 16;
 
+/// Units of rules that a report names as hidden; further ones are counted.
+pub const HIDDEN_MAX: usize = 16;
+
 /// Bytes of a text in a report.
 const TEXT_BYTES_MAX: usize = 400;
+
+/// Bytes of a line of a log in a report.
+const LOG_BYTES_MAX: usize = 160;
 
 /// What rules may ask about the host that they are evaluated for.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -118,8 +124,52 @@ pub struct Cause {
     pub units: u32,
     /// The first of them.
     pub example: String,
+    /// What happened to that one, for people: `a process exited with a failure status: exited with code 7`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The last line of its log; empty if it has none, or the host does not send lines of logs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log: String,
     /// Since when, µs since 1970.
     pub since: u64,
+}
+
+impl Cause {
+    /// The first unit and what happened to it, for people.
+    pub fn words(&self) -> String {
+        let Cause { code, app, example, why, log, .. } = self;
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        format!("{example}{why} ({code} of {app}){}", log_words(log))
+    }
+}
+
+/// The end of a unit's log, for people, behind what happened to it.
+fn log_words(line: &str) -> String {
+    match line.is_empty() {
+        true => String::new(),
+        false => format!("; its log ends with \"{line}\""),
+    }
+}
+
+/// A unit that rules make, and a file of the host counts more.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hidden {
+    /// Its name.
+    pub unit: String,
+    /// The file; empty if it is masked.
+    pub by: String,
+}
+
+impl Hidden {
+    /// For people.
+    pub fn words(&self) -> String {
+        match self.by.is_empty() {
+            true => {
+                format!("{} is masked, so that what rules make of it does not count", self.unit)
+            }
+            false => format!("{} is by {}, and not by rules", self.unit, self.by),
+        }
+    }
 }
 
 /// A unit that fails and is started again by itself, since the release was applied.
@@ -135,6 +185,9 @@ pub struct Restarted {
     pub code: String,
     /// How it ended last, for people: `exited with code 7`.
     pub ended: String,
+    /// The last line of its log, as [`Cause::log`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log: String,
     /// When it did, µs since 1970.
     pub last: u64,
 }
@@ -142,12 +195,13 @@ pub struct Restarted {
 impl Restarted {
     /// For people.
     pub fn words(&self) -> String {
-        let Restarted { unit, times, code, ended, .. } = self;
-        match times {
+        let Restarted { unit, times, code, ended, log, .. } = self;
+        let what = match times {
             0 => format!("{unit} ended and waits to be restarted: {ended} ({code})"),
             1 => format!("{unit} was restarted once since, after it {ended} ({code})"),
             n => format!("{unit} was restarted {n} times since, last: {ended} ({code})"),
-        }
+        };
+        what + &log_words(log)
     }
 }
 
@@ -181,6 +235,12 @@ pub struct Report {
     /// How many further such units there are.
     #[serde(default)]
     pub more_restarted: u32,
+    /// Units of rules that files of the host hide, by name; at most [`HIDDEN_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<Hidden>,
+    /// How many further such units there are.
+    #[serde(default)]
+    pub more_hidden: u32,
 }
 
 impl Report {
@@ -200,11 +260,20 @@ impl Report {
             let rest = self.restarted.split_off(RESTARTED_MAX);
             self.more_restarted = self.more_restarted.saturating_add(rest.len() as u32);
         }
-        for Restarted { unit, app, code, ended, .. } in &mut self.restarted {
-            [unit, app, code, ended].into_iter().for_each(cut);
+        if self.hidden.len() > HIDDEN_MAX {
+            let rest = self.hidden.split_off(HIDDEN_MAX);
+            self.more_hidden = self.more_hidden.saturating_add(rest.len() as u32);
         }
-        for cause in &mut self.causes {
-            [&mut cause.code, &mut cause.app, &mut cause.example].into_iter().for_each(cut);
+        for Restarted { unit, app, code, ended, log, .. } in &mut self.restarted {
+            [unit, app, code, ended].into_iter().for_each(cut);
+            cut_at(log, LOG_BYTES_MAX);
+        }
+        for Cause { code, app, example, why, log, .. } in &mut self.causes {
+            [code, app, example, why].into_iter().for_each(cut);
+            cut_at(log, LOG_BYTES_MAX);
+        }
+        for Hidden { unit, by } in &mut self.hidden {
+            [unit, by].into_iter().for_each(cut);
         }
         if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &mut self.outcome
         {
@@ -215,11 +284,45 @@ impl Report {
 }
 
 fn cut(text: &mut String) {
-    if text.len() > TEXT_BYTES_MAX {
-        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
+    cut_at(text, TEXT_BYTES_MAX);
+}
+
+fn cut_at(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or_default());
         text.push('…');
     }
+}
+
+/// Which release a host is to have, and whether the way back of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The number of the release.
+    pub release: u64,
+    /// The revision to go back to instead.
+    pub back: bool,
+}
+
+impl Assignment {
+    /// `release 7`, `the way back of release 7`
+    pub fn words(self) -> String {
+        let of = if self.back { "the way back of " } else { "" };
+        format!("{of}release {}", self.release)
+    }
+}
+
+/// Says of a host that an operator has taken it out of service: it gives its copies to others and takes none, and no
+/// release waits for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Drain {
+    /// Who took it out.
+    pub author: String,
+    /// What for; empty if nobody said.
+    #[serde(default)]
+    pub reason: String,
+    /// When, seconds since 1970.
+    pub at: u64,
 }
 
 /// A host as others see it.
@@ -233,9 +336,19 @@ pub struct Host {
     pub report: Option<Report>,
     /// Another machine that has the same name, in its own words.
     pub double: Option<String>,
+    /// An operator has taken it out of service.
+    pub drained: Option<Drain>,
+    /// What it is assigned to itself; hosts that have nothing of their own follow what is current.
+    pub assigned: Option<Assignment>,
 }
 
 impl Host {
+    /// A host of which nothing is known.
+    pub fn new(id: HostId) -> Host {
+        let (registration, report, double, drained, assigned) = Default::default();
+        Host { id, registration, report, double, drained, assigned }
+    }
+
     /// Whether it is there.
     pub fn is_there(&self) -> bool {
         self.registration.is_some()
@@ -269,6 +382,8 @@ mod tests {
             app: format!("app{n}"),
             units: n,
             example: "é".repeat(1000),
+            why: "é".repeat(1000),
+            log: "é".repeat(1000),
             since: 0,
         };
         let restarted = |n: u32| Restarted {
@@ -277,8 +392,10 @@ mod tests {
             times: n,
             code: "WR-0040".into(),
             ended: "é".repeat(1000),
+            log: "é".repeat(1000),
             last: 0,
         };
+        let hidden = Hidden { unit: "é".repeat(1000), by: "é".repeat(1000) };
         let report = Report {
             release: 1,
             back: false,
@@ -291,12 +408,16 @@ mod tests {
             more_causes: 0,
             restarted: (0..1000).map(restarted).collect(),
             more_restarted: 0,
+            hidden: (0..1000).map(|_| hidden.clone()).collect(),
+            more_hidden: 0,
         };
         let bounded = report.bounded();
         assert_eq!((bounded.causes.len(), bounded.more_causes), (32, 968));
         assert_eq!(bounded.causes[0].units, 999);
         assert_eq!((bounded.restarted.len(), bounded.more_restarted), (16, 984));
         assert_eq!(bounded.restarted_units(), 1000);
-        assert!(serde_json::to_string(&bounded).expect("JSON").len() < 64 << 10);
+        assert_eq!((bounded.hidden.len(), bounded.more_hidden), (16, 984));
+        assert!(bounded.causes[0].log.len() <= LOG_BYTES_MAX + "…".len());
+        assert!(serde_json::to_string(&bounded).expect("JSON").len() < 128 << 10);
     }
 }

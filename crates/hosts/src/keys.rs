@@ -23,11 +23,17 @@ pub const DOUBLES: &str = "/warren/v1/doubles/";
 /// The prefix of all claims.
 pub const CLAIMS: &str = "/warren/v1/claims/";
 
+/// The prefix of what operators say of hosts that they have taken out of service.
+pub const DRAINED: &str = "/warren/v1/drained/";
+
 /// The prefix of all assignments.
 pub const ASSIGNED: &str = "/warren/v1/assigned/";
 
 /// The prefix of all releases.
 pub const RELEASES: &str = "/warren/v1/releases/";
+
+/// The prefix of what came of releases.
+pub const ENDED: &str = "/warren/v1/ended/";
 
 /// The prefix of all manifests.
 pub const REVISIONS: &str = "/warren/v1/revisions/";
@@ -65,6 +71,11 @@ pub fn double(id: &HostId) -> String {
     format!("{DOUBLES}{id}")
 }
 
+/// What an operator says of a host that is out of service.
+pub fn drained(id: &HostId) -> String {
+    format!("{DRAINED}{id}")
+}
+
 /// What a host is assigned to.
 pub fn assigned(id: &HostId) -> String {
     format!("{ASSIGNED}{id}")
@@ -83,6 +94,11 @@ pub fn claims(id: &HostId) -> String {
 /// A release: numbers have twenty digits, so that their order is that of the keys.
 pub fn release(number: u64) -> String {
     format!("{RELEASES}{number:020}")
+}
+
+/// What came of a release, numbered as [`release`].
+pub fn ended(number: u64) -> String {
+    format!("{ENDED}{number:020}")
 }
 
 /// A manifest.

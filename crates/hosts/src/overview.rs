@@ -28,6 +28,7 @@ pub enum Standing {
     /// It has what it was assigned to, and that is another revision than the site's: a rollout was stopped.
     Differs,
     /// It has what it is to have.
+    #[serde(rename = "ok")]
     Fine,
 }
 
@@ -74,13 +75,23 @@ pub fn standing(host: &Host, assigned: Option<Assignment>) -> Standing {
     }
 }
 
+/// Whether somebody has to look at a host. That one which an operator has taken out of service is away, or has not
+/// followed, is no news.
+pub fn is_bad(stands: Standing, host: &Host) -> bool {
+    match stands {
+        Standing::Fine => false,
+        Standing::Away | Standing::Behind | Standing::Differs => host.drained.is_none(),
+        Standing::Doubled | Standing::Refuses | Standing::Failed | Standing::Degraded => true,
+    }
+}
+
 /// Whether a host has another revision in force than the site, which has this one.
 pub fn differs(host: &Host, revision: Option<Digest>) -> bool {
     host.report.as_ref().is_some_and(|report| report.applied != revision)
 }
 
 /// One root cause over all hosts.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cause {
     /// The reason's code; empty for what a host does not take.
     pub code: String,
@@ -90,11 +101,12 @@ pub struct Cause {
     pub hosts: BTreeSet<HostId>,
     /// How many units in all.
     pub units: u64,
-    /// Units that are started again and again, on the first host that says so: for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarted: Option<String>,
-    /// Since when, µs since 1970.
-    pub since: u64,
+    /// The units are started again and again; else they failed, and stay so.
+    pub is_restarted: bool,
+    /// One of the units, on the first host that says so, and what happened to it: for people.
+    pub example: String,
+    /// Since when, µs since 1970; none of what a host does not take.
+    pub since: Option<u64>,
     /// Revisions that these hosts have in force.
     pub revisions: BTreeSet<String>,
 }
@@ -105,34 +117,42 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
     let mut all: BTreeMap<(bool, String, String), Cause> = BTreeMap::new();
     for host in hosts {
         let Some(report) = &host.report else { continue };
-        let mut note = |code: &str, name: &str, units: u32, since: u64, words: Option<String>| {
-            if app.is_some_and(|app| app != name) {
+        let mut note = |is_restarted: bool,
+                        (code, app_name): (&str, &str),
+                        units: u32,
+                        since: Option<u64>,
+                        words: String| {
+            if app.is_some_and(|app| app != app_name) {
                 return;
             }
-            let key = (words.is_some(), code.to_owned(), name.to_owned());
+            let key = (is_restarted, code.to_owned(), app_name.to_owned());
             let cause = all.entry(key).or_insert_with(|| Cause {
                 code: code.to_owned(),
-                app: name.to_owned(),
+                app: app_name.to_owned(),
                 hosts: BTreeSet::new(),
                 units: 0,
-                restarted: words.map(|words| format!("{}: {words}", host.id)),
-                since: u64::MAX,
+                is_restarted,
+                example: match words.is_empty() {
+                    true => String::new(),
+                    false => format!("{}: {words}", host.id),
+                },
+                since: None,
                 revisions: BTreeSet::new(),
             });
             cause.hosts.insert(host.id.clone());
             cause.units += u64::from(units);
-            cause.since = cause.since.min(since);
+            cause.since = cause.since.into_iter().chain(since).min();
             cause.revisions.extend(report.applied.map(|revision| revision.short()));
         };
         for cause in &report.causes {
-            note(&cause.code, &cause.app, cause.units, cause.since, None);
+            note(false, (&cause.code, &cause.app), cause.units, Some(cause.since), cause.words());
         }
         for restarted in &report.restarted {
             let Restarted { code, app, last, .. } = restarted;
-            note(code, app, 1, *last, Some(restarted.words()));
+            note(true, (code, app), 1, Some(*last), restarted.words());
         }
         if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
-            note("", why, 0, u64::MAX, None);
+            note(false, ("", why), 0, None, String::new());
         }
     }
     let mut all: Vec<Cause> = all.into_values().collect();
@@ -143,14 +163,16 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{self, Facts, Registration, Report};
+    use crate::host::{self, Drain, Facts, Registration, Report};
 
     fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
         let cause = |code: &str, app: &str| host::Cause {
             code: code.into(),
             app: app.into(),
             units: failed,
-            example: String::new(),
+            example: "shop-web.service".into(),
+            why: "not ready".into(),
+            log: String::new(),
             since: 100 - n as u64,
         };
         let report = Report {
@@ -164,11 +186,13 @@ mod tests {
             more_causes: 0,
             restarted: Vec::new(),
             more_restarted: 0,
+            hidden: Vec::new(),
+            more_hidden: 0,
             highest: 0,
         };
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let id = format!("h{n}").parse().expect("a name");
-        Host { id, registration: Some(registration), report: Some(report), double: None }
+        Host { registration: Some(registration), report: Some(report), ..Host::new(id) }
     }
 
     fn restarted() -> Restarted {
@@ -178,6 +202,7 @@ mod tests {
             times: 7,
             code: "WR-0051".into(),
             ended: "exited with code 7".into(),
+            log: String::new(),
             last: 9,
         }
     }
@@ -198,6 +223,10 @@ mod tests {
         assert_eq!(standing(&loops, at(3)), Standing::Degraded);
         let away = Host { registration: None, ..fine.clone() };
         assert_eq!(standing(&away, at(3)), Standing::Away);
+        let drained = Some(Drain { author: "op".into(), reason: String::new(), at: 0 });
+        let drained = Host { drained, ..away.clone() };
+        assert!(is_bad(Standing::Away, &away) && !is_bad(Standing::Away, &drained));
+        assert!(is_bad(Standing::Degraded, &drained) && !is_bad(Standing::Fine, &away));
         let new = Host { report: None, ..fine };
         assert_eq!(
             (standing(&new, None), standing(&new, at(1))),
@@ -210,7 +239,7 @@ mod tests {
         let mut hosts: Vec<Host> = (0..37).map(|n| host(n, Outcome::Applied, 2)).collect();
         hosts.push(host(50, Outcome::Refused("an old store".into()), 0));
         let all = causes(&hosts, None);
-        assert_eq!((all[0].hosts.len(), all[0].units, all[0].since), (37, 74, 64));
+        assert_eq!((all[0].hosts.len(), all[0].units, all[0].since), (37, 74, Some(64)));
         assert_eq!((&*all[0].code, all[0].revisions.len()), ("WR-0051", 1));
         assert_eq!(&*all[1].app, "an old store");
         assert_eq!(causes(&hosts, Some("shop")).len(), 1);
@@ -218,9 +247,13 @@ mod tests {
         // What is started again is another thing than what failed and stays so.
         hosts[3].report.as_mut().expect("a report").restarted = vec![restarted(), restarted()];
         let shop = causes(&hosts, Some("shop"));
-        assert_eq!((shop.len(), shop[1].units, shop[1].hosts.len(), shop[1].since), (2, 2, 1, 9));
+        assert_eq!(
+            (shop.len(), shop[1].units, shop[1].hosts.len(), shop[1].since),
+            (2, 2, 1, Some(9))
+        );
         let words =
             "h3: shop-web.service was restarted 7 times since, last: exited with code 7 (WR-0051)";
-        assert_eq!(shop[1].restarted.as_deref(), Some(words));
+        assert_eq!((shop[1].is_restarted, &*shop[1].example), (true, words));
+        assert_eq!(shop[0].example, "h0: shop-web.service: not ready (WR-0051 of shop)");
     }
 }

@@ -8,6 +8,9 @@
 //! - A copy stays where it is as long as its host does: a host that comes back, or a new one, moves nothing.
 //! - Of a lost host only its own copies move.
 //! - A host that is away for less than its lease keeps its claims.
+//! - A host that an operator has drained runs what it has until another host has claimed that. Then it stops the copy and
+//!   gives up its own claim, which makes the other one the oldest. It hands over one copy of a container at a time: the
+//!   next one when the host that took the last one has brought it up. What no other host has room for stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +26,8 @@ pub struct Place {
     pub capacity: u32,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// An operator has taken it out of service: it takes no copies, and others take over those that it has.
+    pub is_drained: bool,
 }
 
 /// A claim of a copy.
@@ -36,7 +41,13 @@ pub struct Claim {
     pub created: u64,
     /// Who made it.
     pub host: HostId,
+    /// Another host, which is drained, ran the copy when this was claimed, and the one that claimed it has not brought it
+    /// up yet.
+    pub takes_over: bool,
 }
+
+/// What the store has as the value of a claim that takes over; that of others is empty.
+pub const TAKES_OVER: &str = "takes over";
 
 /// Copies by container.
 pub type Copies = BTreeMap<String, Vec<u32>>;
@@ -48,6 +59,10 @@ pub struct Moves {
     pub run: Copies,
     /// Copies to claim.
     pub claim: Vec<(String, u32)>,
+    /// Copies to claim that a drained host runs until then.
+    pub take_over: Vec<(String, u32)>,
+    /// Copies among those that are to run whose claims say that they are taken over: once they run, that is done.
+    pub taken_over: Vec<(String, u32)>,
     /// Claims to give up, once the copies do not run any more.
     pub give_up: Vec<(String, u32)>,
 }
@@ -75,6 +90,27 @@ pub fn holders(claims: &[Claim]) -> BTreeMap<(&str, u32), &HostId> {
     out.into_iter().map(|(slot, claim)| (slot, &claim.host)).collect()
 }
 
+/// Who is to have each copy that is claimed: who holds it, or, if that host is drained, the oldest claim of one that is
+/// not.
+fn heirs<'c>(
+    claims: &'c [Claim],
+    places: &BTreeMap<HostId, Place>,
+) -> BTreeMap<(&'c str, u32), &'c HostId> {
+    let rank = |claim: &'c Claim| (is_drained(&claim.host, places), claim.created, &claim.host);
+    let mut out: BTreeMap<(&str, u32), &Claim> = BTreeMap::new();
+    for claim in claims {
+        let slot = out.entry((&claim.app, claim.slot)).or_insert(claim);
+        if rank(claim) < rank(slot) {
+            *slot = claim;
+        }
+    }
+    out.into_iter().map(|(slot, claim)| (slot, &claim.host)).collect()
+}
+
+fn is_drained(host: &HostId, places: &BTreeMap<HostId, Place>) -> bool {
+    places.get(host).is_some_and(|place| place.is_drained)
+}
+
 /// The copies that a host runs.
 pub fn held(me: &HostId, claims: &[Claim]) -> Copies {
     let mut out = Copies::new();
@@ -96,6 +132,7 @@ pub fn moves(me: &HostId, seen: Seen<'_>, runs: &Copies, takes_new: bool) -> Mov
     let wanted: BTreeMap<&str, u32> = apps.iter().map(|app| (&*app.name, app.replicas)).collect();
     let is_wanted = |app: &str, slot: u32| wanted.get(app).is_some_and(|replicas| slot < *replicas);
     let mut holders = holders(claims);
+    let mut heirs = heirs(claims, places);
     let mut out = Moves::default();
     let each = runs.iter().flat_map(|(app, slots)| slots.iter().map(move |slot| (&**app, *slot)));
     let forgotten: Vec<(&str, u32)> = each
@@ -103,31 +140,67 @@ pub fn moves(me: &HostId, seen: Seen<'_>, runs: &Copies, takes_new: bool) -> Mov
         .collect();
     for (app, slot) in forgotten {
         holders.insert((app, slot), me);
+        heirs.insert((app, slot), me);
         out.claim.push((app.to_owned(), slot));
     }
+    let handed_over = handed_over(me, claims, &holders, &heirs);
     let mine: BTreeSet<(&str, u32)> = claims
         .iter()
         .filter(|claim| claim.host == *me)
         .map(|claim| (&*claim.app, claim.slot))
         .collect();
-    for (app, slot) in mine {
-        if !is_wanted(app, slot) || holders.get(&(app, slot)) != Some(&me) {
-            out.give_up.push((app.to_owned(), slot));
+    for copy in mine {
+        let is_mine = [&holders, &heirs].iter().any(|hosts| hosts.get(&copy) == Some(&me));
+        if !is_wanted(copy.0, copy.1) || !is_mine || handed_over.contains(&copy) {
+            out.give_up.push((copy.0.to_owned(), copy.1));
         }
     }
-    for ((app, slot), _) in
-        holders.iter().filter(|((app, slot), host)| **host == me && is_wanted(app, *slot))
-    {
-        out.run.entry((*app).to_owned()).or_default().push(*slot);
+    for (copy, _) in holders.iter().filter(|(copy, host)| {
+        **host == me && is_wanted(copy.0, copy.1) && !handed_over.contains(*copy)
+    }) {
+        out.run.entry(copy.0.to_owned()).or_default().push(copy.1);
     }
+    let is_run = |claim: &&Claim| {
+        let copies = out.run.get(&claim.app);
+        claim.host == *me && copies.is_some_and(|slots| slots.contains(&claim.slot))
+    };
+    let taken_over = claims.iter().filter(|claim| claim.takes_over).filter(is_run);
+    out.taken_over = taken_over.map(|claim| (claim.app.clone(), claim.slot)).collect();
     // Most often nothing is free: then nothing is shared out.
-    let taken = holders.keys().filter(|(app, slot)| is_wanted(app, *slot)).count();
+    let takes = takes_new && !is_drained(me, places);
+    heirs.retain(|_, host| !is_drained(host, places));
+    let taken = heirs.keys().filter(|(app, slot)| is_wanted(app, *slot)).count();
     let all: u64 = apps.iter().map(|app| u64::from(app.replicas)).sum();
-    if takes_new && (taken as u64) < all {
-        let mut shares = Free::new(apps, places, &holders).share(apps);
-        out.claim.extend(shares.remove(me).unwrap_or_default());
+    if takes && (taken as u64) < all {
+        let mut shares = Free::new(apps, places, &heirs).share(apps);
+        for (app, slot) in shares.remove(me).unwrap_or_default() {
+            match holders.contains_key(&(&*app, slot)) {
+                true => out.take_over.push((app, slot)),
+                false => out.claim.push((app, slot)),
+            }
+        }
     }
     out
+}
+
+/// What a drained host gives to others now: of each container the first copy that another host has claimed, if no copy
+/// of it is on its way already.
+fn handed_over<'c>(
+    me: &HostId,
+    claims: &'c [Claim],
+    holders: &BTreeMap<(&'c str, u32), &HostId>,
+    heirs: &BTreeMap<(&'c str, u32), &HostId>,
+) -> BTreeSet<(&'c str, u32)> {
+    let is_on_its_way = |claim: &&Claim| {
+        claim.takes_over && holders.get(&(&*claim.app, claim.slot)) == Some(&&claim.host)
+    };
+    let mut on_their_way: BTreeSet<&str> =
+        claims.iter().filter(is_on_its_way).map(|claim| &*claim.app).collect();
+    let leaves = |(copy, host): &(&(&'c str, u32), &&HostId)| {
+        **host == me && heirs.get(*copy).is_some_and(|heir| *heir != me)
+    };
+    let leaving = holders.iter().filter(leaves).map(|(copy, _)| *copy);
+    leaving.filter(|(app, _)| on_their_way.insert(*app)).collect()
 }
 
 /// The copies that each host will run once all have claimed and given up what is theirs.
@@ -140,19 +213,36 @@ pub fn settled(
     let stays =
         |claim: &&Claim| wanted.get(&*claim.app).is_some_and(|replicas| claim.slot < *replicas);
     let claims: Vec<Claim> = claims.iter().filter(stays).cloned().collect();
-    let holders = holders(&claims);
-    let new = Free::new(apps, places, &holders).share(apps);
-    let new = new
-        .into_iter()
-        .flat_map(|(host, slots)| slots.into_iter().map(move |slot| (host.clone(), slot)));
-    let kept =
-        holders.iter().map(|((app, slot), host)| ((*host).clone(), ((*app).to_owned(), *slot)));
+    let (leaving, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        heirs(&claims, places).into_iter().partition(|(_, host)| is_drained(host, places));
+    let mut all: BTreeMap<(String, u32), HostId> = BTreeMap::new();
+    // What no other host has room for stays on one that is drained.
+    for ((app, slot), host) in leaving.into_iter().chain(kept.clone()) {
+        all.insert((app.to_owned(), slot), host.clone());
+    }
+    for (host, slots) in Free::new(apps, places, &kept).share(apps) {
+        all.extend(slots.into_iter().map(|copy| (copy, host.clone())));
+    }
     let mut out: BTreeMap<HostId, Copies> = BTreeMap::new();
-    for (host, (app, slot)) in kept.chain(new) {
+    for ((app, slot), host) in all {
         out.entry(host).or_default().entry(app).or_default().push(slot);
     }
-    out.values_mut().flat_map(BTreeMap::values_mut).for_each(|slots| slots.sort_unstable());
     out
+}
+
+/// How many copies of wanted ones a drained host still has, and how many of these no other host has claimed.
+pub fn left_on(host: &HostId, claims: &[Claim]) -> (usize, usize) {
+    let mine: Vec<(&str, u32)> = holders(claims)
+        .into_iter()
+        .filter(|(_, holder)| *holder == host)
+        .map(|(copy, _)| copy)
+        .collect();
+    let others: BTreeSet<(&str, u32)> = claims
+        .iter()
+        .filter(|claim| claim.host != *host)
+        .map(|claim| (&*claim.app, claim.slot))
+        .collect();
+    (mine.len(), mine.iter().filter(|copy| !others.contains(*copy)).count())
 }
 
 /// How full hosts are while free copies are shared out.
@@ -257,7 +347,9 @@ impl Counts {
 
     fn choose(&self, slot: u32, hosts: &[Room<'_>]) -> Option<usize> {
         let copy = mixed(self.number ^ u64::from(slot));
-        let has_room = |(_, room): &(usize, &Room<'_>)| room.load < room.place.capacity;
+        let has_room = |(_, room): &(usize, &Room<'_>)| {
+            !room.place.is_drained && room.load < room.place.capacity
+        };
         let rank = |(at, room): &(usize, &Room<'_>)| {
             (self.in_domains[self.domains[*at]], self.hosts[*at], mixed(copy ^ room.number))
         };
@@ -279,7 +371,8 @@ mod tests {
     fn places(hosts: usize, racks: usize, capacity: u32) -> BTreeMap<HostId, Place> {
         let place = |n: usize| {
             let labels = BTreeMap::from([("rack".to_owned(), format!("r{}", n % racks))]);
-            (format!("h{n:04}").parse().expect("a name"), Place { capacity, labels })
+            let place = Place { capacity, labels, is_drained: false };
+            (format!("h{n:04}").parse().expect("a name"), place)
         };
         (0..hosts).map(place).collect()
     }
@@ -307,12 +400,106 @@ mod tests {
             .collect();
         for (host, moves) in all {
             claims.retain(|c| c.host != host || !moves.give_up.contains(&(c.app.clone(), c.slot)));
-            for (app, slot) in moves.claim {
-                created += 1;
-                claims.push(Claim { app, slot, created, host: host.clone() });
+            let done = |c: &&mut Claim| {
+                c.host == host && moves.taken_over.contains(&(c.app.clone(), c.slot))
+            };
+            claims.iter_mut().filter(done).for_each(|claim| claim.takes_over = false);
+            for (takes_over, copies) in [(false, moves.claim), (true, moves.take_over)] {
+                for (app, slot) in copies {
+                    created += 1;
+                    claims.push(Claim { app, slot, created, host: host.clone(), takes_over });
+                }
             }
         }
         claims
+    }
+
+    fn on(claims: &[Claim], host: &HostId) -> usize {
+        holders(claims).into_values().filter(|holder| *holder == host).count()
+    }
+
+    /// Not more than one copy of a container is stopped at once, and none that no other host has claimed.
+    #[test]
+    fn a_drained_host_hands_over_one_copy_after_the_other() {
+        let mut places = places(3, 3, 8);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let apps = [app("shop", 9), app("blog", 3)];
+        let mut claims = settle(&apps, &places, Vec::new());
+        let mut left = on(&claims, &hosts[0]);
+        assert_eq!((claims.len(), left), (12, 4));
+        places.get_mut(&hosts[0]).expect("it").is_drained = true;
+        let mut steps = 0;
+        while left > 0 {
+            claims = settle(&apps, &places, claims);
+            let now = on(&claims, &hosts[0]);
+            assert_eq!(holders(&claims).len(), 12, "each copy is somebody's");
+            assert!(now <= left && left - now <= 2, "{left} to {now}");
+            (left, steps) = (now, steps + 1);
+            assert!(steps < 20, "{claims:?}");
+        }
+        // What was taken over is brought up, and then claimed as all others are.
+        claims = settle(&apps, &places, claims);
+        assert!(claims.len() == 12 && claims.iter().all(|claim| !claim.takes_over));
+        // It takes nothing while it is drained, and nothing moves back when it is not any more.
+        places.get_mut(&hosts[0]).expect("it").is_drained = false;
+        assert_eq!(holders(&settle(&apps, &places, claims.clone())), holders(&claims));
+    }
+
+    #[test]
+    fn what_no_other_host_has_room_for_stays_on_a_drained_host() {
+        let mut places = places(2, 1, 3);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let apps = [app("shop", 5)];
+        let mut claims = settle(&apps, &places, Vec::new());
+        let (first, other) = (on(&claims, &hosts[0]), on(&claims, &hosts[1]));
+        assert_eq!(first + other, 5);
+        places.get_mut(&hosts[0]).expect("it").is_drained = true;
+        let forecast = settled(&apps, &places, &claims);
+        for _ in 0..12 {
+            claims = settle(&apps, &places, claims);
+        }
+        assert_eq!((on(&claims, &hosts[0]), on(&claims, &hosts[1])), (2, 3));
+        assert_eq!(left_on(&hosts[0], &claims), (2, 2));
+        let count = |host: &HostId| forecast[host]["shop"].len();
+        assert_eq!((count(&hosts[0]), count(&hosts[1])), (2, 3), "as was forecast");
+        // Where all are drained nothing moves at all.
+        places.get_mut(&hosts[1]).expect("it").is_drained = true;
+        assert_eq!(settle(&apps, &places, claims.clone()), claims);
+    }
+
+    #[test]
+    fn a_host_that_is_undrained_in_between_keeps_what_it_has() {
+        let mut places = places(2, 1, 9);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let apps = [app("shop", 4)];
+        let before = settle(&apps, &places, Vec::new());
+        places.get_mut(&hosts[0]).expect("it").is_drained = true;
+        let between = settle(&apps, &places, before.clone());
+        assert!(between.len() > before.len() && holders(&between) == holders(&before));
+        places.get_mut(&hosts[0]).expect("it").is_drained = false;
+        assert_eq!(settle(&apps, &places, between), before);
+    }
+
+    /// A copy that does not come up elsewhere holds the others back.
+    #[test]
+    fn the_next_copy_waits_for_the_one_before() {
+        let mut places = places(2, 1, 9);
+        let hosts: Vec<HostId> = places.keys().cloned().collect();
+        let apps = [app("shop", 4)];
+        let mut claims = settle(&apps, &places, Vec::new());
+        places.get_mut(&hosts[0]).expect("it").is_drained = true;
+        claims = settle(&apps, &places, claims);
+        let moves_of = |claims: &[Claim]| {
+            let seen = Seen { apps: &apps, places: &places, claims };
+            moves(&hosts[0], seen, &Copies::new(), true)
+        };
+        let given = moves_of(&claims).give_up;
+        assert_eq!(given.len(), 1);
+        claims.retain(|c| c.host != hosts[0] || (c.app.clone(), c.slot) != given[0]);
+        assert!(moves_of(&claims).give_up.is_empty(), "it is not up yet");
+        let taken = |c: &&mut Claim| (c.app.clone(), c.slot) == given[0];
+        claims.iter_mut().filter(taken).for_each(|claim| claim.takes_over = false);
+        assert_eq!(moves_of(&claims).give_up.len(), 1);
     }
 
     #[test]
@@ -396,6 +583,7 @@ mod tests {
             slot: 0,
             created,
             host: hosts[host].clone(),
+            takes_over: false,
         };
         let claims = [claim(0, 9), claim(1, 5)];
         assert_eq!(held(&hosts[1], &claims), BTreeMap::from([("shop".to_owned(), vec![0])]));
@@ -415,7 +603,8 @@ mod tests {
         let places = places(3, 1, 10);
         let hosts: Vec<HostId> = places.keys().cloned().collect();
         let runs = Copies::from([("shop".to_owned(), vec![1, 2, 7]), ("gone".to_owned(), vec![0])]);
-        let claims = [Claim { app: "shop".into(), slot: 2, created: 5, host: hosts[1].clone() }];
+        let host = hosts[1].clone();
+        let claims = [Claim { app: "shop".into(), slot: 2, created: 5, host, takes_over: false }];
         let apps = [app("shop", 6)];
         let seen = Seen { apps: &apps, places: &places, claims: &claims };
         let moves = moves(&hosts[0], seen, &runs, false);
@@ -423,7 +612,7 @@ mod tests {
         let expected = Moves {
             run: Copies::from([("shop".to_owned(), vec![1])]),
             claim: vec![("shop".to_owned(), 1)],
-            give_up: Vec::new(),
+            ..Moves::default()
         };
         assert_eq!(moves, expected);
     }

@@ -24,8 +24,8 @@ pub const ASSIGNMENTS_MAX: usize = 100;
 /// another driver goes on.
 const WRITTEN_EVERY: u64 = 10;
 
-/// Bytes of a reason that is kept for a host.
-const REASON_BYTES_MAX: usize = 200;
+/// Characters of a reason that is kept for a host.
+const REASON_CHARS_MAX: usize = 300;
 
 /// What a rollout is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -118,10 +118,13 @@ pub struct Rollout {
     pub wave: usize,
     /// Hosts that were away at the beginning: they are assigned, and nobody waits for them.
     pub absent: BTreeSet<HostId>,
+    /// Hosts that operators have taken out of service: they are assigned, and nobody waits for them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub drained: BTreeSet<HostId>,
     /// Hosts of this wave, or on the way back all, that were assigned.
     pub progress: BTreeMap<HostId, Progress>,
-    /// Sick hosts, with the reason.
-    pub sick: BTreeMap<HostId, String>,
+    /// Hosts that are not healthy, and why: the policy counts all of them as sick.
+    pub sick: BTreeMap<HostId, Trouble>,
     /// Sick hosts that an operator has seen and goes on with.
     #[serde(default)]
     pub forgiven: BTreeSet<HostId>,
@@ -139,11 +142,24 @@ pub struct Rollout {
     pub at: u64,
 }
 
+/// What came of a rollout, as it is kept after others have begun.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct End {
+    /// For people: `went back`.
+    pub words: String,
+    /// Why, for people; empty if all went well.
+    pub reason: String,
+    /// When, seconds since 1970.
+    pub at: u64,
+}
+
 /// Hosts of a wave that are not healthy, by what is known of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// They were away when the rollout began, and nobody waited for them.
     pub absent: usize,
+    /// An operator has taken them out of service, and nobody waits for them.
+    pub drained: usize,
     /// They went away, and were waited for.
     pub away: usize,
     /// They are there, and have not said that they are done.
@@ -152,17 +168,60 @@ pub struct Tally {
     pub sick: usize,
 }
 
-/// What is said of a host that is late begins so.
+/// What is said of a host whose lease is over.
 const IS_AWAY: &str = "it is away";
-const HAS_NOT_REPORTED: &str = "it has not reported";
-const IS_AT_WORK: &str = "it is still at work";
-const IS_HELD_UP: &str = "it is held up";
+
+/// What kind of trouble a host is in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TroubleKind {
+    /// Its lease is over, for longer than the policy waits.
+    Away,
+    /// It is there, and has not said in time that it is done.
+    Late,
+    /// It is worse than before, or does not take the rules.
+    Sick,
+}
+
+/// Why a host that was assigned is not healthy.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "StoredTrouble")]
+pub struct Trouble {
+    /// Of which kind it is.
+    pub kind: TroubleKind,
+    /// The reason, for people.
+    pub why: String,
+}
+
+/// A trouble as the store may have it: drivers of older versions wrote the reason alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredTrouble {
+    OfAKind { kind: TroubleKind, why: String },
+    Reason(String),
+}
+
+impl From<StoredTrouble> for Trouble {
+    fn from(stored: StoredTrouble) -> Trouble {
+        match stored {
+            StoredTrouble::OfAKind { kind, why } => Trouble { kind, why },
+            StoredTrouble::Reason(why) => Trouble { kind: TroubleKind::Sick, why },
+        }
+    }
+}
+
+impl Trouble {
+    /// Trouble of a kind, with the reason for people.
+    pub fn new(kind: TroubleKind, why: impl Into<String>) -> Trouble {
+        Trouble { kind, why: why.into() }
+    }
+}
 
 /// How an assigned host does.
 enum Health {
     Waiting,
     Healthy,
-    Sick(String),
+    InTrouble(Trouble),
 }
 
 impl Rollout {
@@ -186,6 +245,7 @@ impl Rollout {
             waves,
             wave: 0,
             absent,
+            drained: BTreeSet::new(),
             progress: BTreeMap::new(),
             sick: BTreeMap::new(),
             forgiven: BTreeSet::new(),
@@ -209,12 +269,22 @@ impl Rollout {
             (Phase::Paused, _) => "is paused",
             (Phase::Back, _) => "goes back",
             (Phase::Done, _) if !self.sick.is_empty() => "is on the hosts that are healthy",
-            (Phase::Done, _) if self.absent.is_empty() => "is on all hosts",
-            (Phase::Done, _) => "is on all hosts that were there",
+            (Phase::Done, _) => match (self.absent.is_empty(), self.drained.is_empty()) {
+                (true, true) => "is on all hosts",
+                (true, false) => "is on all hosts that are in service",
+                (false, true) => "is on all hosts that were there",
+                (false, false) => "is on all hosts that were there and are in service",
+            },
             (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
             (Phase::Stopped, true) => "went back",
             (Phase::Stopped, false) => "was stopped",
         }
+    }
+
+    /// What came of it, if it is over; `at` seconds since 1970.
+    pub fn end(&self, at: u64) -> Option<End> {
+        let end = || End { words: self.words().to_owned(), reason: self.reason.clone(), at };
+        self.is_over().then(end)
     }
 
     /// Whether it was stopped so that some hosts have the release and others have not.
@@ -226,10 +296,11 @@ impl Rollout {
     pub fn tally(&self, wave: &[HostId]) -> Tally {
         let mut tally = Tally::default();
         for id in wave {
-            let of = match self.sick.get(id) {
-                Some(why) if why.starts_with(IS_AWAY) => &mut tally.away,
-                Some(why) if is_late(why) => &mut tally.late,
-                Some(_) => &mut tally.sick,
+            let of = match self.sick.get(id).map(|trouble| trouble.kind) {
+                Some(TroubleKind::Away) => &mut tally.away,
+                Some(TroubleKind::Late) => &mut tally.late,
+                Some(TroubleKind::Sick) => &mut tally.sick,
+                None if self.drained.contains(id) => &mut tally.drained,
                 None if self.absent.contains(id) => &mut tally.absent,
                 None => continue,
             };
@@ -252,6 +323,9 @@ impl Rollout {
     ) -> Vec<(HostId, Assignment)> {
         let before = self.clone();
         self.tell_time_by(clock);
+        if !self.is_over() {
+            self.look_who_is_drained(hosts);
+        }
         let now = clock.now;
         let out = match self.phase {
             Phase::Forward => self.forward(hosts, gate, now),
@@ -281,6 +355,26 @@ impl Rollout {
         self.blocked_since = self.blocked_since.map(shifted);
     }
 
+    /// Nobody waits for hosts that are out of service. One that is back in service while it is at work catches up, as one
+    /// does that was away at the beginning: the time for which it was drained must not count as time that it took.
+    fn look_who_is_drained(&mut self, hosts: &BTreeMap<HostId, Host>) {
+        let is_drained = |id: &&HostId| hosts.get(*id).is_some_and(|host| host.drained.is_some());
+        let drained: BTreeSet<HostId> =
+            self.waves.iter().flatten().filter(is_drained).cloned().collect();
+        let is_at_work = |id: &&HostId| {
+            self.progress.get(*id).is_some_and(|progress| progress.healthy_since.is_none())
+        };
+        let returned = self.drained.difference(&drained).filter(is_at_work);
+        self.absent.extend(returned.cloned());
+        self.sick.retain(|id, _| !drained.contains(id));
+        self.drained = drained;
+    }
+
+    /// Whether nobody waits for this host.
+    fn is_left_out(&self, id: &HostId) -> bool {
+        self.absent.contains(id) || self.drained.contains(id)
+    }
+
     fn forward(
         &mut self,
         hosts: &BTreeMap<HostId, Host>,
@@ -295,7 +389,8 @@ impl Rollout {
         let is_stuck = self.is_stuck(hosts);
         if counted > self.policy.failures_max as usize || is_stuck {
             let first = self.sick.iter().find(|(id, _)| !self.forgiven.contains(*id));
-            let first = first.map(|(id, why)| format!("{id}: {why}")).unwrap_or_default();
+            let first =
+                first.map(|(id, trouble)| format!("{id}: {}", trouble.why)).unwrap_or_default();
             let others = match counted {
                 1 => String::new(),
                 n => format!(" (and {} more)", n - 1),
@@ -310,7 +405,7 @@ impl Rollout {
             self.phase = Phase::Done;
             return Vec::new();
         };
-        let out = self.assign(&wave, hosts, false, now);
+        let mut out = self.assign(&wave, hosts, false, now);
         self.blocked_since = match out.is_empty() && self.is_blocked(&wave, hosts) {
             true => self.blocked_since.or(Some(now)),
             false => None,
@@ -320,6 +415,7 @@ impl Rollout {
             let blocker = self.blocker(hosts);
             return self.fail(format!("{blocker} after {} s", self.policy.patience));
         }
+        self.assign_again(hosts, false, &mut out);
         if out.is_empty() && *gate == Gate::Open && self.is_wave_over(&wave, now) {
             self.wave += 1;
             self.progress.clear();
@@ -340,7 +436,7 @@ impl Rollout {
     fn is_wave_over(&self, wave: &[HostId], now: u64) -> bool {
         wave.iter().all(|id| match self.progress.get(id) {
             None => false,
-            Some(_) if self.sick.contains_key(id) => true,
+            Some(_) if self.sick.contains_key(id) || self.drained.contains(id) => true,
             Some(Progress { healthy_since: Some(since), .. }) => {
                 now.saturating_sub(*since) >= self.policy.soak
             }
@@ -353,7 +449,7 @@ impl Rollout {
         let is_at_work = |id: &HostId| {
             self.progress.get(id).is_some_and(|p| p.healthy_since.is_none())
                 && !self.sick.contains_key(id)
-                && !self.absent.contains(id)
+                && !self.is_left_out(id)
         };
         let is_left = |id: &HostId| !self.progress.contains_key(id) && is_there(hosts, id);
         wave.iter().any(is_left) && !wave.iter().any(is_at_work)
@@ -386,8 +482,8 @@ impl Rollout {
         let of = |(id, units): (&HostId, &AppUnits)| {
             let is_sick = self.sick.contains_key(id);
             // On the way back nobody waits for hosts that are not of it, nor for sick ones.
-            let is_left_out = goes_back.is_some_and(|all| is_sick || !all.contains(id));
-            if self.absent.contains(id) || self.forgiven.contains(id) || is_left_out {
+            let is_not_of_it = goes_back.is_some_and(|all| is_sick || !all.contains(id));
+            if self.is_left_out(id) || self.forgiven.contains(id) || is_not_of_it {
                 return 0;
             }
             match self.progress.get(id) {
@@ -403,12 +499,10 @@ impl Rollout {
     fn is_stuck(&self, hosts: &BTreeMap<HostId, Host>) -> bool {
         let Some(wave) = self.waves.get(self.wave) else { return false };
         let counts = |id: &&HostId| {
-            self.sick.contains_key(*id)
-                && !self.forgiven.contains(*id)
-                && !self.absent.contains(*id)
+            self.sick.contains_key(*id) && !self.forgiven.contains(*id) && !self.is_left_out(id)
         };
         let is_left = |id: &HostId| {
-            !self.progress.contains_key(id) && !self.absent.contains(id) && is_there(hosts, id)
+            !self.progress.contains_key(id) && !self.is_left_out(id) && is_there(hosts, id)
         };
         let limit = self.policy.max_unavailable as usize;
         limit > 0 && wave.iter().filter(counts).count() >= limit && wave.iter().any(is_left)
@@ -474,7 +568,8 @@ impl Rollout {
             self.phase = Phase::Stopped;
             return Vec::new();
         };
-        let out = self.assign(&wave, hosts, true, now);
+        let mut out = self.assign(&wave, hosts, true, now);
+        self.assign_again(hosts, true, &mut out);
         let is_healthy = |id: &HostId| {
             self.progress.get(id).is_some_and(|progress| progress.healthy_since.is_some())
         };
@@ -484,12 +579,15 @@ impl Rollout {
             // One that is still at work, be it on the way forward, is waited for: to say that all went back would not be
             // true. One that is not has ended with it, or was assigned to something else by others, and never comes to it.
             let is_given_up = away(&id)
+                || self.drained.contains(id)
                 || self.sick.contains_key(id) && !hosts.get(id).is_some_and(has_not_ended);
             self.progress.contains_key(id) && (is_healthy(id) || is_given_up)
         };
         if out.is_empty() && wave.iter().all(is_settled) {
-            let away: Vec<HostId> = wave.iter().filter(away).cloned().collect();
-            self.sick.extend(away.into_iter().map(|id| (id, IS_AWAY.to_owned())));
+            let away = wave.iter().filter(away).filter(|id| !self.drained.contains(*id));
+            let away: Vec<HostId> = away.cloned().collect();
+            let is_away = || Trouble::new(TroubleKind::Away, IS_AWAY);
+            self.sick.extend(away.into_iter().map(|id| (id, is_away())));
             (self.phase, self.wave) = (Phase::Stopped, self.waves.len());
         }
         out
@@ -513,7 +611,7 @@ impl Rollout {
         // On the way back a sick host is not one that anybody would miss; nor is one that an operator has seen.
         let is_borne =
             |id: &HostId| self.sick.contains_key(id) && (back || self.forgiven.contains(id));
-        let counts = |id: &&HostId| !self.absent.contains(*id) && !is_borne(id);
+        let counts = |id: &&HostId| !self.is_left_out(id) && !is_borne(id);
         let unavailable = wave.iter().filter(counts).filter(|id| !is_available(id)).count();
         let limit = match self.policy.max_unavailable {
             0 => usize::MAX,
@@ -529,7 +627,7 @@ impl Rollout {
         let mut out = Vec::new();
         for id in wave.iter().filter(|id| !self.progress.contains_key(*id)) {
             // One that is away is unavailable already: to assign it takes nothing from anybody.
-            let takes_room = is_there(id) && !self.absent.contains(id);
+            let takes_room = is_there(id) && !self.is_left_out(id);
             let takes_of = |limit: &AppLimit| limit.hosts.get(id).map_or(0, |units| units.at_work);
             let is_short = |(limit, room): &(&AppLimit, u32)| takes_of(limit) > *room;
             let has_no_room = takes_room && (room == 0 || apps.iter().any(is_short));
@@ -552,6 +650,31 @@ impl Rollout {
         out
     }
 
+    /// Whether it has assigned this host, the way that it goes.
+    pub fn has_assigned(&self, id: &HostId) -> bool {
+        let is_before = || self.waves.iter().take(self.wave).flatten().any(|other| other == id);
+        self.progress.contains_key(id) || is_before()
+    }
+
+    /// Hosts that this rollout has assigned, and others to something else since then, are assigned again: whoever can write
+    /// to the store can do so, and one rollout is under way at a time.
+    fn assign_again(
+        &self,
+        hosts: &BTreeMap<HostId, Host>,
+        back: bool,
+        out: &mut Vec<(HostId, Assignment)>,
+    ) {
+        let assignment = Assignment { release: self.release, back };
+        let new: BTreeSet<HostId> = out.iter().map(|(id, _)| id.clone()).collect();
+        let before = self.waves.iter().take(self.wave).flatten();
+        let taken = before.chain(self.progress.keys()).filter(|id| {
+            let host = hosts.get(*id).filter(|_| !new.contains(*id));
+            host.is_some_and(|host| host.assigned != Some(assignment))
+        });
+        let room = ASSIGNMENTS_MAX.saturating_sub(out.len());
+        out.extend(taken.take(room).map(|id| (id.clone(), assignment)));
+    }
+
     /// Looks at the hosts that were assigned.
     fn examine(&mut self, hosts: &BTreeMap<HostId, Host>, back: bool, now: u64) {
         let assignment = Assignment { release: self.release, back };
@@ -561,25 +684,23 @@ impl Rollout {
                 false => progress.away_since.or(Some(now)),
             };
             match health(hosts.get(id), progress, assignment, &self.policy, now) {
-                Health::Waiting if self.absent.contains(id) => {}
+                Health::Waiting if self.absent.contains(id) || self.drained.contains(id) => {}
                 Health::Waiting => progress.healthy_since = None,
                 Health::Healthy => {
                     progress.healthy_since.get_or_insert(now);
                     self.sick.remove(id);
                 }
-                Health::Sick(_) if self.absent.contains(id) && !is_there(hosts, id) => {}
-                Health::Sick(why) => {
+                Health::InTrouble(_) if self.drained.contains(id) => {}
+                // Nobody waits for one that was away at the beginning: what fails on it counts, how long it takes does not.
+                Health::InTrouble(Trouble { kind, .. })
+                    if self.absent.contains(id) && kind != TroubleKind::Sick => {}
+                Health::InTrouble(trouble) => {
                     progress.healthy_since = None;
-                    self.sick.insert(id.clone(), why);
+                    self.sick.insert(id.clone(), trouble);
                 }
             }
         }
     }
-}
-
-/// Whether this is the reason of a host that is there, and has not said that it is done.
-fn is_late(why: &str) -> bool {
-    [HAS_NOT_REPORTED, IS_AT_WORK, IS_HELD_UP].iter().any(|late| why.starts_with(late))
 }
 
 /// Whether a host has begun something and not said what came of it.
@@ -601,30 +722,40 @@ fn health(
 ) -> Health {
     // One that restarts is away for a moment, whenever it was assigned.
     let since = progress.away_since.unwrap_or(progress.since);
-    let late = |what: &str| match now.saturating_sub(since) > policy.patience {
-        true => Health::Sick(format!("{what} after {} s", policy.patience)),
+    let overdue = |kind: TroubleKind, what: &str| match now.saturating_sub(since) > policy.patience
+    {
+        true => {
+            let why = format!("{what} after {} s", policy.patience);
+            Health::InTrouble(Trouble { kind, why })
+        }
         false => Health::Waiting,
     };
-    let Some(host) = host.filter(|host| host.is_there()) else { return late(IS_AWAY) };
+    let late = |what: &str| overdue(TroubleKind::Late, what);
+    let sick = |why: &str| Health::InTrouble(Trouble::new(TroubleKind::Sick, brief(why)));
+    let Some(host) = host.filter(|host| host.is_there()) else {
+        return overdue(TroubleKind::Away, IS_AWAY);
+    };
     let last = host.report.as_ref();
     let report = last.filter(|r| (r.release, r.back) == (assignment.release, assignment.back));
     let Some(report) = report else {
         // What it waits for is known if it has not ended what it was assigned to before.
-        return late(&match last.filter(|last| last.outcome == Outcome::Working) {
-            Some(last) => format!(
-                "{HAS_NOT_REPORTED}: it is at work on the way {} of release {}, and waits for its units",
+        let at_work = last.filter(|last| last.outcome == Outcome::Working).map(|last| {
+            format!(
+                ": it is at work on the way {} of release {}, and waits for its units",
                 if last.back { "back" } else { "forward" },
                 last.release
-            ),
-            None => HAS_NOT_REPORTED.to_owned(),
+            )
         });
+        let taken = host.assigned.filter(|assigned| *assigned != assignment);
+        let taken = taken.map(|by| format!(": others have assigned it to {}", by.words()));
+        return late(&format!("it has not reported{}", at_work.or(taken).unwrap_or_default()));
     };
     match &report.outcome {
-        Outcome::Working => late(IS_AT_WORK),
-        Outcome::Held(why) => late(&format!("{IS_HELD_UP}: {}", brief(why))),
-        Outcome::Failed(why) | Outcome::Refused(why) => Health::Sick(brief(why)),
+        Outcome::Working => late("it is still at work"),
+        Outcome::Held(why) => late(&format!("it is held up: {}", brief(why))),
+        Outcome::Failed(why) | Outcome::Refused(why) => sick(why),
         Outcome::Applied => {
-            worse(report, progress, policy).map_or(Health::Healthy, |why| Health::Sick(brief(&why)))
+            worse(report, progress, policy).map_or(Health::Healthy, |why| sick(&why))
         }
     }
 }
@@ -645,7 +776,7 @@ fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String
     let restarts = report.restarted.first().map(|first| first.words() + &others);
     let failures = (failed > 0).then(|| {
         let cause = report.causes.first();
-        let cause = cause.map_or(String::new(), |c| format!(", {} of {}", c.code, c.app));
+        let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.words()));
         let units = if failed == 1 { "unit" } else { "units" };
         format!("{failed} more {units} failed than before{cause}")
     });
@@ -654,8 +785,12 @@ fn worse(report: &Report, progress: &Progress, policy: &Policy) -> Option<String
 
 /// No more of a text than is kept.
 fn brief(why: &str) -> String {
-    why.chars().take(REASON_BYTES_MAX).collect()
+    why.chars().take(REASON_CHARS_MAX).collect()
 }
+
+mod waits;
+
+pub use waits::Wait;
 
 #[cfg(test)]
 mod tests;

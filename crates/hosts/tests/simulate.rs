@@ -1,5 +1,6 @@
-//! Hosts, drivers and a store, run by dice: hosts restart and are cut off, drivers die between reading and writing,
-//! clocks differ, what a host sees is old, the store is restored from a backup, a stranger writes to it.
+//! Hosts, drivers and a store, run by dice: hosts restart and are cut off, operators drain them, drivers die between
+//! reading and writing, clocks differ, what a host sees is old, the store is restored from a backup, a stranger writes to
+//! it.
 //!
 //! What must hold is checked after every event and is named in [`World::check`] and [`World::check_step`]; at the end
 //! faults stop, and everything has to come to rest. `WARREN_SEED` makes the dice fall the same again, `WARREN_EVENTS`
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
-use warren_hosts::host::{Facts, Host, Outcome, Registration, Report, Restarted};
+use warren_hosts::host::{Drain, Facts, Host, Outcome, Registration, Report, Restarted};
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, moves};
 use warren_hosts::policy::Policy;
@@ -33,17 +34,20 @@ const LEADER_LEASE: u64 = 60;
 /// How long a host whose lease was lost takes no new copies, seconds.
 const TAKES_NOTHING_FOR: u64 = 15;
 
+type Registered = OrdMap<HostId, Registration>;
+
 /// What is in the store at one revision of it.
 #[derive(Clone, Default)]
 struct State {
     revision: u64,
-    registrations: OrdMap<HostId, Registration>,
+    registrations: Registered,
     reports: OrdMap<HostId, Report>,
     assigned: OrdMap<HostId, Assignment>,
     current: Option<Assignment>,
     releases: OrdMap<u64, Vec<u8>>,
     rollout: Option<(u64, Arc<Rollout>)>,
     claims: Arc<Vec<Claim>>,
+    drained: OrdMap<HostId, Drain>,
     /// Until when a host's lease lives.
     leases: OrdMap<HostId, u64>,
 }
@@ -52,10 +56,11 @@ impl State {
     fn hosts(&self) -> BTreeMap<HostId, Host> {
         let ids = self.registrations.keys().chain(self.reports.keys());
         let host = |id: &HostId| Host {
-            id: id.clone(),
             registration: self.registrations.get(id).cloned(),
             report: self.reports.get(id).cloned(),
-            double: None,
+            drained: self.drained.get(id).cloned(),
+            assigned: self.assigned.get(id).copied(),
+            ..Host::new(id.clone())
         };
         ids.map(|id| (id.clone(), host(id))).collect()
     }
@@ -108,8 +113,8 @@ struct World {
     loops: BTreeSet<Digest>,
     made: u64,
     apps: Vec<Replicated>,
-    /// The hosts of the registrations that were looked at last.
-    last_places: (OrdMap<HostId, Registration>, Arc<BTreeMap<HostId, Place>>),
+    /// The hosts of the registrations that were looked at last, and of what operators say of them.
+    last_places: (Registered, OrdMap<HostId, Drain>, Arc<BTreeMap<HostId, Place>>),
     /// Who runs what.
     runs: BTreeMap<(String, u32), BTreeSet<usize>>,
     turns: usize,
@@ -119,6 +124,10 @@ struct World {
     went_back: usize,
     /// How often a rollout met a host with a restart loop.
     looped: usize,
+    /// Copies that drained hosts handed over.
+    handed_over: usize,
+    /// Hosts that a stranger assigned, and a rollout again.
+    taken_back: usize,
 }
 
 fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
@@ -184,7 +193,7 @@ impl World {
                 app("shop", (hosts * 9 / HOSTS) as u32, Some("rack")),
                 app("blog", (hosts * 3 / HOSTS) as u32, None),
             ],
-            last_places: (OrdMap::new(), Arc::default()),
+            last_places: (OrdMap::new(), OrdMap::new(), Arc::default()),
             runs: BTreeMap::new(),
             turns: 0,
             wrong: Vec::new(),
@@ -192,6 +201,8 @@ impl World {
             finished: 0,
             went_back: 0,
             looped: 0,
+            handed_over: 0,
+            taken_back: 0,
         }
     }
 
@@ -321,6 +332,7 @@ impl World {
             times: 3,
             code: "WR-0040".into(),
             ended: "exited with code 7".into(),
+            log: String::new(),
             last: 0,
         };
         let report = Report {
@@ -334,6 +346,8 @@ impl World {
             more_causes: 0,
             restarted: if self.nodes[n].loops { vec![restarted] } else { Vec::new() },
             more_restarted: 0,
+            hidden: Vec::new(),
+            more_hidden: 0,
             highest: 0,
         };
         if self.state().reports.get(&id) != Some(&report) {
@@ -346,11 +360,12 @@ impl World {
     /// Hosts that a state of the store has: the same for all who see the same.
     fn places(&mut self, view: &State) -> Arc<BTreeMap<HostId, Place>> {
         let place = |(id, r): (&HostId, &Registration)| {
-            (id.clone(), Place { capacity: r.facts.capacity, labels: r.facts.labels.clone() })
+            let (capacity, labels) = (r.facts.capacity, r.facts.labels.clone());
+            (id.clone(), Place { capacity, labels, is_drained: view.drained.contains_key(id) })
         };
-        let (of, places) = &mut self.last_places;
-        if !of.ptr_eq(&view.registrations) {
-            *of = view.registrations.clone();
+        let (of, drained, places) = &mut self.last_places;
+        if !of.ptr_eq(&view.registrations) || !drained.ptr_eq(&view.drained) {
+            (*of, *drained) = (view.registrations.clone(), view.drained.clone());
             *places = Arc::new(view.registrations.iter().map(place).collect());
         }
         places.clone()
@@ -372,16 +387,30 @@ impl World {
                 .flat_map(|(app, slots)| slots.into_iter().map(move |s| (app.clone(), s)))
                 .collect()
         };
-        // `kept`: what runs stops only where another host holds it.
+        // `kept`: what runs stops only where another host holds it, or has claimed it from one that is drained.
         let holders = placement::holders(&view.claims);
         let is_held = |copy: &&(String, u32)| holders.get(&(&*copy.0, copy.1)) == Some(&&id);
+        let is_drained = view.drained.contains_key(&id);
         let new = pairs(moves.run);
-        for copy in self.nodes[n]
-            .runs
-            .difference(&new)
-            .filter(|(app, slot)| !holders.contains_key(&(&**app, *slot)))
-        {
-            self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody holds"));
+        let mut given: BTreeMap<&str, usize> = BTreeMap::new();
+        for copy in self.nodes[n].runs.difference(&new) {
+            let is_claimed = |c: &Claim| (&*c.app, c.slot) == (&*copy.0, copy.1) && c.host != id;
+            let is_elsewhere = view.claims.iter().any(is_claimed);
+            if !is_elsewhere || is_held(&copy) && !is_drained {
+                self.wrong.push(format!("kept: {id} stops {copy:?}, which nobody else has"));
+            }
+            if is_held(&copy) {
+                *given.entry(&copy.0).or_default() += 1;
+                self.handed_over += 1;
+            }
+        }
+        // `drained`: a drained host hands over one copy of a container at a time, and takes none.
+        if given.values().any(|copies| *copies > 1) {
+            self.wrong.push(format!("drained: {id} hands over {given:?} at once"));
+        }
+        let takes = moves.take_over.iter().chain(&moves.claim);
+        for copy in takes.filter(|copy| is_drained && !self.nodes[n].runs.contains(*copy)) {
+            self.wrong.push(format!("drained: {id} takes {copy:?}"));
         }
         self.nodes[n].adopted = new.iter().filter(|copy| !is_held(copy)).cloned().collect();
         let old = std::mem::replace(&mut self.nodes[n].runs, new.clone());
@@ -397,11 +426,24 @@ impl World {
                     .retain(|c| (&c.host, &c.app, c.slot) != (&id, &app, slot))
             });
         }
-        for (app, slot) in moves.claim {
-            if !self.state().holds(&id, &app, slot) {
+        // Sometimes a copy takes long to come up.
+        for (app, slot) in moves.taken_over {
+            if self.state().holds(&id, &app, slot) && self.dice.roll(3) > 0 {
+                self.write(|state| {
+                    let is_it = |c: &&mut Claim| (&c.host, &c.app, c.slot) == (&id, &app, slot);
+                    let claims = Arc::make_mut(&mut state.claims).iter_mut();
+                    claims.filter(is_it).for_each(|claim| claim.takes_over = false);
+                });
+            }
+        }
+        for (takes_over, copies) in [(false, moves.claim), (true, moves.take_over)] {
+            for (app, slot) in copies {
+                if self.state().holds(&id, &app, slot) {
+                    continue;
+                }
                 self.write(|state| {
                     let (created, host) = (state.revision, id.clone());
-                    let claim = Claim { app, slot, created, host };
+                    let claim = Claim { app, slot, created, host, takes_over };
                     Arc::make_mut(&mut state.claims).push(claim);
                 });
             }
@@ -458,6 +500,7 @@ impl World {
     ///   when another one that is there is assigned.
     /// - `waves`: a wave is assigned when all of the wave before were assigned and are healthy or borne.
     /// - `stopped`: after one sick host too many nothing is assigned forward.
+    /// - `again`: what was assigned before is so again only where somebody else has assigned it to something else.
     fn check_step(
         &mut self,
         before: &Rollout,
@@ -467,9 +510,21 @@ impl World {
     ) {
         self.check_times(before, after);
         self.check_restarts(before, after, hosts);
-        self.check_apps(after, orders, hosts);
+        let over: BTreeSet<&HostId> = before.waves.iter().take(before.wave).flatten().collect();
+        let is_again =
+            |(id, _): &&(HostId, Assignment)| before.progress.contains_key(id) || over.contains(id);
+        for (id, assignment) in orders.iter().filter(is_again) {
+            let meant = Assignment { release: after.release, back: after.is_back };
+            let assigned = hosts.get(id).and_then(|host| host.assigned);
+            if *assignment != meant || assigned == Some(meant) {
+                self.wrong.push(format!("again: {id} to {assignment:?}: {}", brief(before)));
+            }
+            self.taken_back += 1;
+        }
+        let orders: Vec<_> = orders.iter().filter(|order| !is_again(order)).cloned().collect();
+        self.check_apps(after, &orders, hosts);
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
-        for (id, assignment) in orders {
+        for (id, assignment) in &orders {
             if !assignment.back
                 && (before.phase != Phase::Forward
                     || after.sick.len() > after.policy.failures_max as usize)
@@ -483,7 +538,8 @@ impl World {
         let wave = &after.waves[before.wave.min(after.waves.len() - 1)];
         let counted = |id: &&HostId| {
             let is_back = before.phase == Phase::Back;
-            !(after.absent.contains(*id) || is_back && after.sick.contains_key(*id))
+            let is_left_out = after.absent.contains(*id) || after.drained.contains(*id);
+            !(is_left_out || is_back && after.sick.contains_key(*id))
         };
         let unavailable = wave.iter().filter(counted).filter(|id| {
             let progress = after.progress.get(*id);
@@ -512,7 +568,7 @@ impl World {
                 let is_applied = report.outcome == Outcome::Applied;
                 is_applied && report.release == after.release && report.restarted_units() > 0
             });
-            if is_bad && !after.sick.contains_key(id) {
+            if is_bad && !after.sick.contains_key(id) && !after.drained.contains(id) {
                 self.wrong.push(format!("restarts: {id} is healthy: {}", brief(after)));
             }
             self.looped += usize::from(is_bad);
@@ -533,6 +589,7 @@ impl World {
             let takes = orders.iter().any(|(id, _)| {
                 is_there(id)
                     && !after.absent.contains(id)
+                    && !after.drained.contains(id)
                     && limit.hosts.get(id).is_some_and(|units| units.at_work > 0)
             });
             let mut gone = 0;
@@ -541,6 +598,7 @@ impl World {
                 let is_well = progress.is_none_or(|p| p.healthy_since.is_some());
                 let is_other = !after.waves.iter().flatten().any(|other| other == id);
                 let is_counted = !after.absent.contains(id)
+                    && !after.drained.contains(id)
                     && !(after.is_back && (is_other || after.sick.contains_key(id)));
                 if is_counted && (after.sick.contains_key(id) || !is_there(id)) {
                     gone += units.all;
@@ -569,13 +627,16 @@ impl World {
         }
         let passed = before.phase == Phase::Forward && after.wave > before.wave && !after.is_back;
         for id in before.waves.get(before.wave).into_iter().flatten().filter(|_| passed) {
-            let waits = !after.sick.contains_key(id) && !after.absent.contains(id);
+            let waits = !after.sick.contains_key(id)
+                && !after.absent.contains(id)
+                && !after.drained.contains(id);
             let since = self.healthy.get(&key(id)).copied();
             if waits && since.is_none_or(|since| now - since < after.policy.soak) {
                 self.wrong.push(format!("soak: {id} is healthy since {since:?}, it is {now}"));
             }
         }
-        for (id, why) in after.sick.iter().filter(|(id, _)| !before.sick.contains_key(*id)) {
+        for (id, trouble) in after.sick.iter().filter(|(id, _)| !before.sick.contains_key(*id)) {
+            let why = &trouble.why;
             let begun = self.begun.get(&key(id)).copied().unwrap_or(now);
             if why.contains(&format!("after {} s", after.policy.patience))
                 && now - begun < after.policy.patience
@@ -649,7 +710,12 @@ impl World {
     /// Something goes wrong, with one host most often: which.
     fn trouble(&mut self) -> usize {
         let n = self.any_host();
-        match self.dice.roll(12) {
+        match self.dice.roll(14) {
+            12 | 13 => {
+                let is_drained = self.state().drained.contains_key(&self.nodes[n].id);
+                let drains = !is_drained && self.dice.roll(2) == 0;
+                self.drain(n, drains);
+            }
             0..=3 => self.nodes[n].is_up = !self.nodes[n].is_up,
             4..=6 => self.nodes[n].is_cut_off = !self.nodes[n].is_cut_off,
             7 => self.backup = self.state(),
@@ -693,6 +759,18 @@ impl World {
             _ => {}
         }
         n
+    }
+
+    /// An operator takes a host out of service, or back into it.
+    fn drain(&mut self, n: usize, is_drained: bool) {
+        let (id, at) = (self.nodes[n].id.clone(), self.now);
+        self.write(|state| {
+            let drain = Drain { author: "op".into(), reason: String::new(), at };
+            match is_drained {
+                true => _ = state.drained.insert(id, drain),
+                false => _ = state.drained.remove(&id),
+            }
+        });
     }
 
     fn any_host(&mut self) -> usize {
@@ -768,11 +846,14 @@ impl World {
         (0..some).for_each(|_| self.event(false));
     }
 
-    /// Faults stop: a last good release reaches every host, and every copy runs once.
+    /// Faults stop: a last good release reaches every host, also one that is drained then, and every copy runs once, and
+    /// elsewhere.
     fn settle(&mut self) {
         for node in &mut self.nodes {
             (node.is_up, node.is_cut_off) = (true, false);
         }
+        let out = self.any_host();
+        (0..self.nodes.len()).for_each(|n| self.drain(n, n == out));
         self.come_to_rest();
         let state = self.state();
         if let Some((_, rollout)) = state.rollout.as_ref().filter(|(_, rollout)| !rollout.is_over())
@@ -797,6 +878,10 @@ impl World {
                 break;
             }
         }
+        if !self.nodes[out].runs.is_empty() {
+            let (id, runs) = (&self.nodes[out].id, &self.nodes[out].runs);
+            self.wrong.push(format!("rest: {id} is drained and runs {runs:?}"));
+        }
         let copies: usize = self.nodes.iter().map(|node| node.runs.len()).sum();
         let all: usize = self.apps.iter().map(|app| app.replicas as usize).sum();
         if copies != all || placement::holders(&state.claims).len() != all {
@@ -809,7 +894,7 @@ impl World {
 fn hosts_and_drivers_keep_their_promises() {
     let events = variable("WARREN_EVENTS", 40_000);
     let hosts = variable("WARREN_HOSTS", HOSTS as u64) as usize;
-    let (first, mut totals) = (seed(), [0; 4]);
+    let (first, mut totals) = (seed(), [0; 6]);
     for run in 0..4 {
         let mut world = World::new(first + run, hosts);
         for _ in 0..events / 4 {
@@ -818,18 +903,19 @@ fn hosts_and_drivers_keep_their_promises() {
         }
         world.settle();
         assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
-        for (total, n) in
-            totals.iter_mut().zip([world.finished, world.went_back, world.restored, world.looped])
-        {
-            *total += n;
-        }
+        let World { finished, went_back, restored, looped, handed_over, taken_back, .. } = world;
+        let counted = [finished, went_back, restored, looped, handed_over, taken_back];
+        totals.iter_mut().zip(counted).for_each(|(total, n)| *total += n);
     }
     println!(
-        "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop",
-        totals[0], totals[1], totals[2], totals[3]
+        "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop, {} copies handed over, {} hosts \
+         assigned again",
+        totals[0], totals[1], totals[2], totals[3], totals[4], totals[5]
     );
     assert!(
-        totals[0] > 0 && (totals[1] > 0 && totals[3] > 0 || events / (hosts as u64) < 1_000),
+        totals[0] > 0
+            && totals[4] > 0
+            && (totals[1] > 0 && totals[3] > 0 && totals[5] > 0 || events / (hosts as u64) < 1_000),
         "dice that try nothing: {totals:?}"
     );
 }

@@ -247,7 +247,7 @@ fn begin(site: &Site, revision: Digest, how: &RolloutArgs, what: &str) -> Result
         revision.short(),
         sizes.join(", ")
     ));
-    print(&super::show::driver_line(&rollout, site.driver()?.as_deref()));
+    print(&super::progress::driver_line(&rollout, site.driver()?.as_deref()));
     Ok(0)
 }
 
@@ -288,7 +288,8 @@ pub(super) fn rollout(
         }
         let compare = [Compare::Modified(keys::ROLLOUT.to_owned(), modified)];
         let write = Write::Put(keys::ROLLOUT.to_owned(), serde_json::to_vec(&after)?, 0);
-        if site.store.transact(&compare, &[write])? {
+        let writes: Vec<Write> = [write].into_iter().chain(Site::write_of_end(&after)).collect();
+        if site.store.transact(&compare, &writes)? {
             site.note(&author(), what, &format!("{}: {message}", after.release))?;
             print(&format!("release {} {}\n", after.release, after.words()));
             return Ok(0);
@@ -326,7 +327,9 @@ pub(super) fn prune(site: &Site, keep: usize) -> Result<i32> {
         .collect();
     writes.extend(stored.iter().filter(|v| gone(&v.key)).map(|v| Write::Delete(v.key.clone())));
     let old = releases.keys().filter(|number| !numbers.contains(number));
-    writes.extend(old.map(|number| Write::Delete(keys::release(*number))));
+    writes.extend(old.flat_map(|number| {
+        [Write::Delete(keys::release(*number)), Write::Delete(keys::ended(*number))]
+    }));
     for some in writes.chunks(REMOVED_AT_ONCE) {
         writer.transact(&[], some)?;
     }

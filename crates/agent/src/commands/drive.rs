@@ -1,13 +1,16 @@
 //! `drive`: one of all drivers holds a key under a lease and steps the rollout; when it is gone, another one does.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::Assignment;
+use warren_hosts::host::Host;
 use warren_hosts::keys;
-use warren_hosts::rollout::{Clock, Gate, Phase};
+use warren_hosts::names::HostId;
+use warren_hosts::rollout::{Clock, Gate, Phase, Rollout};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{SIGHUP, SIGINT, SIGTERM, SignalFd, SignalSet};
 use warren_sys::tell;
@@ -36,6 +39,8 @@ struct Driver<'s> {
     lease: i64,
     is_leading: bool,
     gate: Option<GateCommand>,
+    /// Hosts that others had assigned elsewhere, of which that was told, by release.
+    assigned_again: BTreeSet<(u64, HostId)>,
 }
 
 /// The gate command. It may take longer than the lease, so each turn only looks whether it has ended.
@@ -94,6 +99,7 @@ pub(super) fn run(site: &Site, gate: Option<&str>, until_over: bool) -> Result<i
         lease: 0,
         is_leading: false,
         gate: gate.map(GateCommand::new),
+        assigned_again: BTreeSet::new(),
     };
     let mut is_away = false;
     let signals = SignalFd::new(SignalSet::EMPTY.with(SIGTERM).with(SIGINT).with(SIGHUP))?;
@@ -142,6 +148,28 @@ enum Turn {
 }
 
 impl Driver<'_> {
+    /// Says, once for each host, that others had assigned it to something else. The store does not know who.
+    fn say_assigned_again(
+        &mut self,
+        before: &Rollout,
+        hosts: &BTreeMap<HostId, Host>,
+        orders: &[(HostId, Assignment)],
+    ) -> Result<(), Fault> {
+        self.assigned_again.retain(|(release, _)| *release == before.release);
+        for (id, assignment) in orders.iter().filter(|(id, _)| before.has_assigned(id)) {
+            if !self.assigned_again.insert((before.release, id.clone())) {
+                continue;
+            }
+            let taken = hosts.get(id).and_then(|host| host.assigned);
+            let taken = taken.map_or_else(|| "nothing".to_owned(), Assignment::words);
+            let detail =
+                format!("{id} to {}; others had assigned it to {taken}", assignment.words());
+            tell!("assigned again: {detail}");
+            self.site.note("warren-hosts drive", "assigned again", &detail)?;
+        }
+        Ok(())
+    }
+
     /// Keeps the lease, and steps the rollout if this one drives.
     fn turn(&mut self) -> Result<Turn, Fault> {
         let store = &self.site.store;
@@ -173,7 +201,7 @@ impl Driver<'_> {
             Some(_) => Gate::Hold,
         };
         let orders = rollout.step(&hosts, &gate, clock);
-        if rollout == before {
+        if rollout == before && orders.is_empty() {
             return Ok(Turn::Waiting);
         }
         let mut writes: Vec<Write> = orders
@@ -189,6 +217,7 @@ impl Driver<'_> {
             0,
         ));
         let is_over = rollout.phase != before.phase && rollout.is_over();
+        writes.extend(Site::write_of_end(&rollout).filter(|_| is_over));
         // One that was on all hosts and went back: hosts that come later must not take what the others gave up.
         let was_current = is_over
             && rollout.is_back
@@ -207,6 +236,7 @@ impl Driver<'_> {
                 let detail = format!("{}: {}", rollout.release, rollout.reason);
                 self.site.note("warren-hosts drive", rollout.words(), &detail)?;
             }
+            self.say_assigned_again(&before, &hosts, &orders)?;
             if !orders.is_empty() {
                 let way = if orders[0].1.back { "back" } else { "forward" };
                 let count = super::text::count_of(orders.len(), "host");

@@ -16,7 +16,7 @@ use warren_sys::progress::during;
 use warren_sys::tell;
 
 use super::find_revision;
-use super::text::{count_of, print};
+use super::text::{JSON_VERSION, count_of, print};
 use crate::rules::{Evaluated, RestartCheck, may_have_copies, read_directory, write_directory};
 use crate::site::Site;
 
@@ -189,7 +189,9 @@ fn planned(
     let mut homeless = Homeless::new();
     if let Some(some) = facts.values().next().filter(|_| may_have_copies(files)) {
         let places = facts.iter().map(|(id, facts)| {
-            (id.clone(), Place { capacity: facts.capacity, labels: facts.labels.clone() })
+            let is_drained = hosts.get(id).is_some_and(|host| host.drained.is_some());
+            let (capacity, labels) = (facts.capacity, facts.labels.clone());
+            (id.clone(), Place { capacity, labels, is_drained })
         });
         // What has faults is found for each host by the plan itself.
         let apps = new.replicated(&new.named().prelude(some, &Copies::new())).unwrap_or_default();
@@ -252,16 +254,16 @@ fn homeless_text(homeless: &Homeless) -> String {
 
 fn print_json(plan: &Plan, homeless: &Homeless) {
     for (app, (missing, all)) in homeless {
-        let line = json!({ "format": 1, "container": app, "copies": all, "without_room": missing });
+        let line = json!({ "format": JSON_VERSION, "container": app, "copies": all, "without_room": missing });
         print(&format!("{line}\n"));
     }
     for group in &plan.groups {
         let line = match &group.change {
             Ok(change) => json!({
-                "format": 1, "hosts": group.hosts, "added": change.added, "changed": change.changed,
+                "format": JSON_VERSION, "hosts": group.hosts, "added": change.added, "changed": change.changed,
                 "removed": change.removed, "restarted": change.restarted.keys().collect::<Vec<_>>(),
             }),
-            Err(why) => json!({ "format": 1, "hosts": group.hosts, "fault": why }),
+            Err(why) => json!({ "format": JSON_VERSION, "hosts": group.hosts, "fault": why }),
         };
         print(&format!("{line}\n"));
     }

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::Result;
+use serde_json::{Value, json};
 use warren_hosts::follower::Assignment;
-use warren_hosts::host::{Host, Outcome};
+use warren_hosts::host::{Drain, Host, Outcome, Report};
 use warren_hosts::names::HostId;
-use warren_hosts::overview::{Cause, Standing, causes, differs, standing};
-use warren_hosts::rollout::{Rollout, Tally};
+use warren_hosts::overview::{Cause, Standing, causes, differs, is_bad, standing};
+use warren_hosts::placement::{Claim, left_on};
 use warren_sys::tell;
 
 use super::plans::copies_that_run_nowhere;
-use super::text::{clean, count_of, print};
+use super::progress::{Progress, driver_line};
+use super::text::{JSON_VERSION, clean, count_of, print, time};
 use crate::site::Site;
 
 /// Hosts that are named of many.
@@ -21,11 +22,14 @@ const NAMED_MAX: usize = 3;
 /// Root causes on a screen.
 const CAUSES_SHOWN: usize = 8;
 
+/// Hosts out of service that are told of one by one.
+const DRAINED_SHOWN: usize = 8;
+
+/// Hosts of which it is told that files hide units of rules.
+const HIDDEN_SHOWN: usize = 8;
+
 /// How often a screen is drawn.
 const TOP_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// The version of the JSON that is printed.
-const JSON_VERSION: u32 = 1;
 
 /// A table with columns as wide as what is in them.
 fn table(rows: &[Vec<String>]) -> String {
@@ -44,23 +48,6 @@ fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-fn time(us: u64) -> String {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_micros(us);
-    match at.elapsed() {
-        Ok(ago) => format!("{} ago", span(ago.as_secs())),
-        Err(_) => "in the future".to_owned(),
-    }
-}
-
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
 pub(super) fn has_labels(host: &Host, labels: &[String]) -> bool {
     let facts = host.registration.as_ref().map(|registration| &registration.facts);
     labels.iter().all(|label| {
@@ -71,8 +58,57 @@ pub(super) fn has_labels(host: &Host, labels: &[String]) -> bool {
     })
 }
 
-/// What is worth saying of a host in a line.
-fn note(host: &Host) -> String {
+/// The release that a host has said something of last: `7`, `7 back`.
+fn release_cell(report: &Report) -> String {
+    format!("{}{}", report.release, if report.back { " back" } else { "" })
+}
+
+/// What a host has reported. Moments are µs since 1970 wherever JSON is printed, and their names say so.
+fn report_json(report: &Report) -> Value {
+    let mut value = json!(report);
+    let moments = [("causes", "since", "since_us"), ("restarted", "last", "last_us")];
+    for (list, name, with_unit) in moments {
+        for entry in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let moment = entry.as_object_mut().and_then(|entry| entry.remove(name));
+            entry[with_unit] = moment.unwrap_or_default();
+        }
+    }
+    value
+}
+
+/// Who took a host out of service, and what is left there; null of one that is in service.
+fn drained_json(host: &Host, claims: &[Claim]) -> Option<Value> {
+    let Drain { author, reason, at } = host.drained.as_ref()?;
+    let (left, unclaimed) = left_on(&host.id, claims);
+    Some(json!({
+        "author": author, "reason": reason, "since_us": at.saturating_mul(1_000_000),
+        "copies_left": left, "copies_unclaimed": unclaimed,
+    }))
+}
+
+/// What is worth saying of a host in a line; of one that is out of service with the claims of all hosts.
+fn note(host: &Host, claims: &[Claim]) -> String {
+    let drained = host.drained.as_ref();
+    let drained = drained.map(|drain| drain_words(host, drain, claims));
+    let said = Some(said_by(host)).filter(|said| !said.is_empty());
+    drained.into_iter().chain(said).collect::<Vec<_>>().join("; ")
+}
+
+fn drain_words(host: &Host, drain: &Drain, claims: &[Claim]) -> String {
+    let since = time(drain.at.saturating_mul(1_000_000));
+    clean(&super::drain::words(drain, &since, left_on(&host.id, claims)))
+}
+
+/// All claims, if a host is out of service: then they say what is left there.
+fn claims_if_drained(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<Vec<Claim>> {
+    match hosts.values().any(|host| host.drained.is_some()) {
+        true => Ok(site.claims()?),
+        false => Ok(Vec::new()),
+    }
+}
+
+/// What a host says of itself.
+fn said_by(host: &Host) -> String {
     if let Some(name) = &host.double {
         return format!("another machine has the same name; it calls itself {}", clean(name));
     }
@@ -80,10 +116,21 @@ fn note(host: &Host) -> String {
     if let Outcome::Held(why) | Outcome::Failed(why) | Outcome::Refused(why) = &report.outcome {
         return clean(why);
     }
-    let failed = report.causes.first();
-    let failed = failed.map(|cause| format!("{} {}", clean(&cause.code), clean(&cause.app)));
-    let restarted = report.restarted.first().map(|first| clean(&first.words()));
-    failed.into_iter().chain(restarted).collect::<Vec<_>>().join("; ")
+    let failed = report.causes.first().map(|cause| cause.words());
+    let restarted = report.restarted.first().map(|first| first.words());
+    let hidden = hidden_words(report);
+    let all: Vec<String> = failed.into_iter().chain(restarted).chain(hidden).collect();
+    clean(&all.join("; "))
+}
+
+/// Units of rules that files of the host hide: the first, and how many there are besides.
+fn hidden_words(report: &Report) -> Option<String> {
+    let first = report.hidden.first()?.words();
+    let more = (report.hidden.len() as u64 - 1).saturating_add(u64::from(report.more_hidden));
+    Some(match more {
+        0 => first,
+        n => format!("{first} (and {})", count_of(n as usize, "more unit")),
+    })
 }
 
 /// How each host stands. Where no rollout is under way, one with another revision than the site is not as it should be.
@@ -108,8 +155,11 @@ fn standings(
     Ok(hosts.iter().map(of).collect())
 }
 
-/// Hosts of which no root cause tells: `2 hosts are away: h1, h2`.
-fn standing_lines(standings: &BTreeMap<HostId, Standing>) -> String {
+/// Hosts of which no root cause tells: `2 hosts are away: h1, h2`. Those that are out of service are not among them.
+fn standing_lines(
+    standings: &BTreeMap<HostId, Standing>,
+    hosts: &BTreeMap<HostId, Host>,
+) -> String {
     let kinds = [
         (Standing::Away, "away"),
         (Standing::Doubled, "doubled: two machines have one name"),
@@ -121,13 +171,35 @@ fn standing_lines(standings: &BTreeMap<HostId, Standing>) -> String {
     ];
     let mut out = String::new();
     for (kind, words) in kinds {
-        let of = standings.iter().filter(|(_, stands)| **stands == kind).map(|(id, _)| id);
+        let is_it = |(id, stands): &(&HostId, &Standing)| {
+            **stands == kind && hosts.get(*id).is_none_or(|host| is_bad(kind, host))
+        };
+        let of = standings.iter().filter(is_it).map(|(id, _)| id);
         let (count, names) = named(of);
         match count {
             0 => {}
             1 => out += &format!("1 host is {words}\n  {names}\n"),
             n => out += &format!("{n} hosts are {words}\n  {names}\n"),
         }
+    }
+    out
+}
+
+/// Hosts that are out of service, each with who took it out: the first few of them.
+fn drained_lines(hosts: &BTreeMap<HostId, Host>, claims: &[Claim]) -> String {
+    let drained: Vec<(&Host, &Drain)> =
+        hosts.values().filter_map(|host| Some((host, host.drained.as_ref()?))).collect();
+    let mut out = match drained.len() {
+        0 => return String::new(),
+        1 => "1 host is out of service\n".to_owned(),
+        n => format!("{n} hosts are out of service\n"),
+    };
+    for (host, drain) in drained.iter().take(DRAINED_SHOWN) {
+        let is_away = if host.is_there() { "" } else { "away, " };
+        out += &format!("  {}: {is_away}{}\n", host.id, drain_words(host, drain, claims));
+    }
+    if drained.len() > DRAINED_SHOWN {
+        out += &format!("  and {} more: warren-hosts list\n", drained.len() - DRAINED_SHOWN);
     }
     out
 }
@@ -146,19 +218,24 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
     let hosts = site.hosts()?;
     let assigned = site.assigned(&hosts)?;
     let standings = standings(site, &hosts, &assigned)?;
+    let claims = claims_if_drained(site, &hosts)?;
+    let (mut drained, mut has_bad) = (0, false);
     let mut rows = Vec::new();
     let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
     for (id, host) in hosts.iter().filter(|(_, host)| has_labels(host, labels)) {
         let stands = standings[id];
         *counts.entry(stands).or_default() += 1;
-        if bad && stands == Standing::Fine {
+        drained += usize::from(host.drained.is_some());
+        has_bad |= is_bad(stands, host);
+        if bad && !is_bad(stands, host) {
             continue;
         }
         let report = host.report.as_ref();
         if is_json {
             let line = json!({
                 "format": JSON_VERSION, "host": id, "state": stands, "assigned": assigned.get(id),
-                "registration": host.registration, "report": report, "double": host.double,
+                "registration": host.registration, "report": report.map(report_json),
+                "double": host.double, "drained": drained_json(host, &claims),
             });
             print(&format!("{line}\n"));
             continue;
@@ -166,14 +243,17 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
         let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
         rows.push(vec![
             id.to_string(),
-            stands.word().to_owned(),
-            report.map_or_else(|| "-".to_owned(), |r| r.release.to_string()),
+            match host.drained {
+                Some(_) => format!("{},drained", stands.word()),
+                None => stands.word().to_owned(),
+            },
+            report.map_or_else(|| "-".to_owned(), release_cell),
             report
                 .and_then(|r| r.applied)
                 .map_or_else(|| "-".to_owned(), |revision| revision.short()),
             number(report.map(|r| r.units)),
             number(report.map(|r| r.failed)),
-            note(host),
+            note(host, &claims),
         ]);
     }
     if !is_json {
@@ -185,10 +265,30 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
             true => String::new(),
             false => format!(": {}", words.join(", ")),
         };
-        print(&format!("{}{}{words}.\n", table(&rows), count_of(total, "host")));
+        let out = match drained {
+            0 => String::new(),
+            n => format!("; {n} of them drained"),
+        };
+        print(&format!("{}{}{words}{out}.\n", table(&rows), count_of(total, "host")));
     }
-    let is_fine = counts.keys().all(|stands| *stands == Standing::Fine);
-    Ok(i32::from(bad && !is_fine))
+    Ok(i32::from(bad && has_bad))
+}
+
+/// Nothing of it is wrong, and somebody who wonders why a host is not as others has to know it.
+fn remark_lines(hosts: &BTreeMap<HostId, Host>, claims: &[Claim]) -> String {
+    let mut out = drained_lines(hosts, claims);
+    let hidden = |host: &Host| Some((host.id.clone(), hidden_words(host.report.as_ref()?)?));
+    let hidden: Vec<(HostId, String)> = hosts.values().filter_map(hidden).collect();
+    if !hidden.is_empty() {
+        out += &format!("units of rules are hidden on {}\n", count_of(hidden.len(), "host"));
+    }
+    for (id, words) in hidden.iter().take(HIDDEN_SHOWN) {
+        out += &format!("  {id}: {}\n", clean(words));
+    }
+    if hidden.len() > HIDDEN_SHOWN {
+        out += &format!("  and {} more: warren-hosts list\n", hidden.len() - HIDDEN_SHOWN);
+    }
+    out
 }
 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
@@ -200,43 +300,76 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
         BTreeMap::new()
     });
     copies.retain(|name, _| app.is_none_or(|app| app == name));
+    let is_whole = app.is_none();
+    let standings = match is_whole {
+        true => standings(site, &hosts, &site.assigned(&hosts)?)?,
+        false => BTreeMap::new(),
+    };
+    let rollout = site.rollout()?.map(|(_, rollout)| rollout);
+    let undriven = rollout.filter(|rollout| is_whole && !rollout.is_over());
+    let undriven = if site.driver()?.is_none() { undriven } else { None };
+    let claims = claims_if_drained(site, &hosts)?;
+    let others = standing_lines(&standings, &hosts)
+        + &undriven.as_ref().map_or_else(String::new, |rollout| driver_line(rollout, None));
+    let is_wrong = !all.is_empty() || !copies.is_empty() || !others.is_empty();
+    if is_json {
+        let undriven = undriven.map(|rollout| rollout.release);
+        let lines = copies
+            .iter()
+            .map(|(name, (missing, all))| {
+                json!({"kind": "copies", "container": name, "copies": all, "missing": missing})
+            })
+            .chain(hosts.values().filter(|_| is_whole).flat_map(|host| {
+                host_lines_json(host, standings.get(&host.id).copied(), &claims)
+            }))
+            .chain(undriven.map(|release| json!({"kind": "no-driver", "release": release})))
+            .chain(all.iter().map(cause_json));
+        for mut line in lines {
+            line["format"] = JSON_VERSION.into();
+            print(&format!("{line}\n"));
+        }
+        return Ok(i32::from(is_wrong));
+    }
     for (name, (missing, all)) in &copies {
-        print(&match is_json {
-            true => format!(
-                "{}\n",
-                json!({"format": JSON_VERSION, "container": name, "copies": all, "missing": missing})
-            ),
-            false => format!(
-                "{missing} of {all} copies of {} run nowhere\n  no host has claimed them; where none has room \
-                 (Capacity=), `plan` says so\n",
-                clean(name)
-            ),
-        });
+        print(&format!(
+            "{missing} of {all} copies of {} run nowhere\n  no host has claimed them; where none has room (Capacity=), \
+             `plan` says so\n",
+            clean(name)
+        ));
     }
-    let mut others = String::new();
-    if app.is_none() {
-        let assigned = site.assigned(&hosts)?;
-        others = standing_lines(&standings(site, &hosts, &assigned)?);
-        if let Some((_, rollout)) = site.rollout()?
-            && site.driver()?.is_none()
-        {
-            others += &driver_line(&rollout, None);
-        }
+    print(&others);
+    print(&all.iter().map(cause_text).collect::<String>());
+    if is_whole {
+        print(&remark_lines(&hosts, &claims));
     }
-    if !is_json {
-        print(&others);
+    if !is_wrong {
+        print("Nothing is wrong on any host that has reported.\n");
     }
-    match is_json {
-        true => {
-            for cause in &all {
-                print(&format!("{}\n", serde_json::to_string(cause)?));
-            }
-        }
-        false if all.is_empty() && (!copies.is_empty() || !others.is_empty()) => {}
-        false if all.is_empty() => print("Nothing is wrong on any host that has reported.\n"),
-        false => print(&all.iter().map(cause_text).collect::<String>()),
-    }
-    Ok(i32::from(!all.is_empty() || !copies.is_empty() || !others.is_empty()))
+    Ok(i32::from(is_wrong))
+}
+
+/// What is to be said of a host besides root causes.
+fn host_lines_json(host: &Host, stands: Option<Standing>, claims: &[Claim]) -> Vec<Value> {
+    let told = [Standing::Away, Standing::Doubled, Standing::Behind, Standing::Differs];
+    let stands = stands.filter(|stands| told.contains(stands) && is_bad(*stands, host));
+    let stands = stands.map(|state| json!({"kind": "host", "host": host.id, "state": state}));
+    let drained = drained_json(host, claims).map(|mut drained| {
+        (drained["kind"], drained["host"]) = ("drained".into(), json!(host.id));
+        drained
+    });
+    let hidden = host.report.iter().flat_map(|report| &report.hidden).map(
+        |hidden| json!({"kind": "hidden", "host": host.id, "unit": hidden.unit, "by": hidden.by}),
+    );
+    stands.into_iter().chain(drained).chain(hidden).collect()
+}
+
+fn cause_json(cause: &Cause) -> Value {
+    let Cause { code, app, hosts, units, is_restarted, example, since, revisions } = cause;
+    json!({
+        "kind": if *is_restarted { "restarted" } else { "failed" }, "code": code, "app": app,
+        "hosts": hosts, "units": units, "example": example, "since_us": since,
+        "revisions": revisions,
+    })
 }
 
 fn cause_text(cause: &Cause) -> String {
@@ -250,20 +383,22 @@ fn cause_text(cause: &Cause) -> String {
         true => (clean(&cause.app), String::new()),
         false => {
             let units = count_of(cause.units as usize, "unit");
-            let (how, when) = match cause.restarted {
-                Some(_) => (" restarted again and again", "last"),
-                None => ("", "since"),
+            let (how, when) = match cause.is_restarted {
+                true => (" restarted again and again", "last"),
+                false => ("", "since"),
             };
             (
                 format!("{} {} ({units}{how})", clean(&cause.code), clean(&cause.app)),
-                format!(", {when} {}", time(cause.since)),
+                cause.since.map_or_else(String::new, |since| format!(", {when} {}", time(since))),
             )
         }
     };
-    let restarted = cause.restarted.as_ref();
-    let restarted = restarted.map_or_else(String::new, |words| format!("  {}\n", clean(words)));
+    let example = match cause.example.is_empty() {
+        true => String::new(),
+        false => format!("  {}\n", clean(&cause.example)),
+    };
     format!(
-        "{what}\n  on {}: {names}{since}\n{restarted}  {with}\n",
+        "{what}\n  on {}: {names}{since}\n{example}  {with}\n",
         count_of(cause.hosts.len(), "host"),
     )
 }
@@ -279,10 +414,9 @@ pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
         }
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
-        let driver = site.driver()?;
-        let rollout = site.rollout()?;
-        out +=
-            &rollout.map_or_else(String::new, |(_, rollout)| summary(&rollout, driver.as_deref()));
+        let progress = Progress::read(site, &hosts)?;
+        out += &progress.map_or_else(String::new, |progress| progress.text());
+        out += &drained_lines(&hosts, &claims_if_drained(site, &hosts)?);
         let all = causes(hosts.values(), None);
         out += &all.iter().take(CAUSES_SHOWN).map(cause_text).collect::<String>();
         if all.len() > CAUSES_SHOWN {
@@ -302,111 +436,11 @@ pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
     }
 }
 
-pub(super) fn log(site: &Site, is_json: bool) -> Result<i32> {
-    let releases = site.releases()?;
-    let current = site.current()?.and_then(|c| releases.get(&c.release)?.meant(c.back));
-    for (name, manifest) in site.revisions()? {
-        let numbers: Vec<String> = releases
-            .iter()
-            .filter(|(_, release)| release.revision == name)
-            .map(|(number, _)| number.to_string())
-            .collect();
-        if is_json {
-            let line = json!({
-                "format": JSON_VERSION, "revision": name, "parent": manifest.parent, "author": manifest.author,
-                "message": manifest.message, "at": manifest.at, "files": manifest.files.len(), "releases": numbers,
-            });
-            print(&format!("{line}\n"));
-            continue;
-        }
-        let mark = if current == Some(name) { "*" } else { " " };
-        let released = match numbers.is_empty() {
-            true => String::new(),
-            false => format!(" [release {}]", numbers.join(", ")),
-        };
-        print(&format!(
-            "{mark} {} {} {}{released} {}\n",
-            name.short(),
-            time(manifest.at.saturating_mul(1_000_000)),
-            clean(&manifest.author),
-            clean(&manifest.message)
-        ));
-    }
-    Ok(0)
-}
-
-pub(super) fn status(site: &Site, is_json: bool) -> Result<i32> {
-    let (_, rollout) = site.rollout()?.context("there was no rollout yet")?;
-    if is_json {
-        print(&format!("{}\n", serde_json::to_string(&rollout)?));
-        return Ok(0);
-    }
-    print(&summary(&rollout, site.driver()?.as_deref()));
-    Ok(0)
-}
-
-/// `, 1 away, 2 sick`: hosts of a wave that are not healthy.
-fn bad_hosts(tally: Tally) -> String {
-    let Tally { absent, away, late, sick } = tally;
-    let words =
-        [(absent, "away when it began"), (away, "away"), (late, "not done"), (sick, "sick")];
-    let words = words.iter().filter(|(n, _)| *n > 0);
-    words.map(|(n, word)| format!(", {n} {word}")).collect()
-}
-
-/// Which machine drives a rollout that is under way, or that none does: then nothing goes on.
-pub(super) fn driver_line(rollout: &Rollout, driver: Option<&str>) -> String {
-    match driver {
-        _ if rollout.is_over() => String::new(),
-        Some(machine) => format!("  driven by {}\n", clean(machine)),
-        None => "! no driver is there, so nothing goes on: systemctl start warren-hosts.service, or warren-hosts drive\n"
-            .to_owned(),
-    }
-}
-
-fn summary(rollout: &Rollout, driver: Option<&str>) -> String {
-    let reason = match rollout.reason.is_empty() {
-        true => String::new(),
-        false => format!(": {}", clean(&rollout.reason)),
-    };
-    let mut out = format!("release {} {}{reason}\n", rollout.release, rollout.words());
-    out += &driver_line(rollout, driver);
-    for (at, wave) in rollout.waves.iter().enumerate() {
-        let (number, hosts) = (at + 1, count_of(wave.len(), "host"));
-        let tally = rollout.tally(wave);
-        let bad = bad_hosts(tally);
-        let is_settled = |id: &&HostId| {
-            rollout.progress.get(*id).is_some_and(|progress| progress.healthy_since.is_some())
-        };
-        let settled = wave.iter().filter(is_settled).count();
-        out += &match at.cmp(&rollout.wave) {
-            _ if rollout.is_back => format!("  {settled} of {hosts} went back{bad}\n"),
-            std::cmp::Ordering::Less if bad.is_empty() => {
-                format!("  wave {number}: {hosts}, healthy\n")
-            }
-            std::cmp::Ordering::Less => {
-                let Tally { absent, away, late, sick } = tally;
-                let healthy = wave.len().saturating_sub(absent + away + late + sick);
-                format!("  wave {number}: {healthy} of {hosts} healthy{bad}\n")
-            }
-            std::cmp::Ordering::Equal => {
-                let mark = if rollout.is_over() { " " } else { ">" };
-                format!("{mark} wave {number}: {settled} of {hosts} healthy{bad}\n")
-            }
-            std::cmp::Ordering::Greater => format!("  wave {number}: {hosts}, not begun{bad}\n"),
-        };
-    }
-    for (id, why) in &rollout.sick {
-        out += &format!("! {id}: {}\n", clean(why));
-    }
-    out
-}
-
 pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {
     for (at, deed) in site.deeds()? {
         if is_json {
             let line = json!({
-                "format": JSON_VERSION, "at": at, "author": deed.author, "what": deed.what, "detail": deed.detail,
+                "format": JSON_VERSION, "at_us": at, "author": deed.author, "what": deed.what, "detail": deed.detail,
             });
             print(&format!("{line}\n"));
             continue;
@@ -419,25 +453,10 @@ pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use warren_hosts::policy::Policy;
-    use warren_hosts::rollout::Phase;
-
     use super::*;
 
     fn id(name: &str) -> HostId {
         name.parse().expect("a name")
-    }
-
-    #[test]
-    fn who_drives_is_said_while_there_is_something_to_drive() {
-        let waves = vec![vec![id("a")]];
-        let mut rollout = Rollout::new(7, true, Policy::default(), waves, &BTreeMap::new());
-        assert_eq!(driver_line(&rollout, Some("op-1")), "  driven by op-1\n");
-        assert!(driver_line(&rollout, None).starts_with("! no driver is there, so nothing goes"));
-        rollout.stop(String::new());
-        assert_eq!(driver_line(&rollout, None), "");
     }
 
     #[test]
@@ -447,35 +466,42 @@ mod tests {
         standings.extend([(id("e"), Standing::Differs), (id("f"), Standing::Fine)]);
         standings.extend([(id("g"), Standing::Degraded), (id("h"), Standing::Behind)]);
         assert_eq!(
-            standing_lines(&standings),
+            standing_lines(&standings, &BTreeMap::new()),
             "4 hosts are away\n  a, b, c and 1 more\n1 host is behind\n  h\n\
              1 host is on another revision than the site: warren-hosts resume, back or release\n  e\n"
         );
     }
 
-    /// Whoever is away or sick has nothing of it.
     #[test]
-    fn hosts_that_are_not_healthy_are_counted_apart() {
-        let waves = vec![vec![id("a")], vec![id("b"), id("c"), id("d"), id("e")]];
-        let hosts = BTreeMap::new();
-        let mut rollout = Rollout::new(7, true, Policy::default(), waves, &hosts);
-        rollout.absent = BTreeSet::from([id("e")]);
-        let sick = [("c", "it is away after 300 s"), ("d", "no")];
-        rollout.sick = sick.map(|(host, why)| (id(host), why.to_owned())).into();
-        (rollout.phase, rollout.wave) = (Phase::Done, 2);
+    fn what_a_host_reports_is_told_in_words_and_with_units() {
+        let report: Report = serde_json::from_value(json!({
+            "release": 1, "back": false, "outcome": {"state": "applied"}, "applied": null, "units": 3, "failed": 1,
+            "causes": [{"code": "WR-0040", "app": "shop", "units": 1, "example": "shop.service", "why": "it failed",
+                        "log": "no port", "since": 5}],
+            "restarted": [{"unit": "u.service", "app": "u", "times": 1, "code": "WR-0041", "ended": "was killed",
+                           "last": 6}],
+            "hidden": [{"unit": "a.service", "by": "/etc/a"}, {"unit": "b.service", "by": ""}],
+        }))
+        .expect("a report");
+        let value = report_json(&report);
+        let moments = [&value["causes"][0], &value["restarted"][0]];
+        assert_eq!((&moments[0]["since_us"], &moments[1]["last_us"]), (&json!(5), &json!(6)));
+        assert!(moments.iter().all(|one| one.get("since").is_none() && one.get("last").is_none()));
+        let host = Host { report: Some(report), ..Host::new(id("h1")) };
         assert_eq!(
-            summary(&rollout, None),
-            "release 7 is on the hosts that are healthy\n  wave 1: 1 host, healthy\n  \
-             wave 2: 1 of 4 hosts healthy, 1 away when it began, 1 away, 1 sick\n\
-             ! c: it is away after 300 s\n! d: no\n"
+            said_by(&host),
+            "shop.service: it failed (WR-0040 of shop); its log ends with \"no port\"; u.service was restarted once \
+             since, after it was killed (WR-0041); a.service is by /etc/a, and not by rules (and 1 more unit)"
         );
+        // Words in JSON are those of the table.
+        for stands in [Standing::Fine, Standing::Away, Standing::Degraded, Standing::Differs] {
+            assert_eq!(json!(stands), json!(stands.word()));
+        }
     }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
         assert_eq!(table(&[row(["HOST", "x"]), row(["a", ""])]), "HOST  x\na\n");
-        assert_eq!(clean("a\x1b[31mb\n"), "a?[31mb?");
-        assert_eq!([5, 125, 7_300, 200_000].map(span), ["5 s", "2 min", "2 h", "2 d"]);
     }
 }

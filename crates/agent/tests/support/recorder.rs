@@ -216,9 +216,11 @@ impl Recorder {
             let row = UnitRow { name: name.clone(), ..UnitRow::default() };
             let reason = ReasonAnswer {
                 code: serde_json::from_str("\"WR-0040\"").expect("a code"),
+                text: "it failed".to_owned(),
                 ..ReasonAnswer::default()
             };
-            let step = WhyStep { row, reason, since: Some(1), ..WhyStep::default() };
+            let log = vec!["no port".to_owned()];
+            let step = WhyStep { row, reason, since: Some(1), log, ..WhyStep::default() };
             WhyUnit { path: vec![step], ..WhyUnit::default() }
         };
         WhyAnswer { units: failed.map(|(name, _)| step(name)).collect(), ..WhyAnswer::default() }
@@ -312,6 +314,7 @@ fn status(unit: &Unit) -> StatusAnswer {
     StatusAnswer {
         active_since: Some(unit.starts),
         restart: Some(restart),
+        log: vec!["no port".to_owned()],
         ..StatusAnswer::default()
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::from_slice;
 use warren_hosts::digest::Digest;
 use warren_hosts::follower::Assignment;
-use warren_hosts::host::{Facts, Registration, Report};
+use warren_hosts::host::{Drain, Facts, Registration, Report};
 use warren_hosts::machine::Named;
 use warren_hosts::release::{Signed, from_hex, read_keys};
 use warren_hosts::revision::Manifest;
-use warren_hosts::rollout::Rollout;
+use warren_hosts::rollout::{End, Rollout};
 use warren_hosts::{keys, policy};
 
 /// Reads bytes as each kind of value, and as a key.
@@ -34,7 +34,9 @@ pub fn values(data: &[u8]) {
     }
     let _ = from_slice::<Report>(data).map(Report::bounded);
     let _ = from_slice::<Assignment>(data).is_ok();
-    let _ = from_slice::<Rollout>(data).map(|rollout| rollout.words());
+    let rollout = from_slice::<Rollout>(data);
+    let _ = rollout.map(|rollout| (rollout.words(), rollout.waits(&BTreeMap::new()).len()));
+    let _ = (from_slice::<Drain>(data).is_ok(), from_slice::<End>(data).is_ok());
     let _ = from_slice::<policy::Policy>(data).map(|policy| policy.check());
     let text = String::from_utf8_lossy(data);
     let _ = (Facts::read_labels(&text), read_keys(&text), from_hex(&text), keys::claimed(&text));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::digest::Digest;
-use crate::host::{Cause, Facts, Registration, Report, Restarted};
+use crate::host::{Cause, Drain, Facts, Registration, Report, Restarted};
 
 /// Hosts of a test, and the rollout over them.
 struct Site {
@@ -18,10 +18,8 @@ impl Site {
     fn new(waves: &[&[usize]], away: &[usize], policy: Policy) -> Site {
         let registration = Registration { facts: Facts::default(), instance: Digest::of(b"") };
         let host = |n: &usize| Host {
-            id: id(*n),
             registration: (!away.contains(n)).then(|| registration.clone()),
-            report: None,
-            double: None,
+            ..Host::new(id(*n))
         };
         let hosts = waves.iter().copied().flatten().map(|n| (id(*n), host(n))).collect();
         let waves = waves.iter().map(|wave| wave.iter().map(|n| id(*n)).collect()).collect();
@@ -41,6 +39,9 @@ impl Site {
         self.rollout = serde_json::from_str(&text).expect("JSON");
         let assigned =
             self.rollout.step(&self.hosts, gate, Clock { driver: self.driver, now: self.now });
+        for (id, assignment) in &assigned {
+            self.hosts.get_mut(id).expect("a host").assigned = Some(*assignment);
+        }
         let word =
             |(id, a): &(HostId, Assignment)| format!("{}{id}", if a.back { "-" } else { "" });
         assigned.iter().map(word).collect::<Vec<_>>().join(" ")
@@ -52,6 +53,8 @@ impl Site {
             app: "shop".into(),
             units: failed,
             example: "shop-web.service".into(),
+            why: "exited with code 7".into(),
+            log: "no port".into(),
             since: 0,
         };
         let report = Report {
@@ -65,6 +68,8 @@ impl Site {
             more_causes: 0,
             restarted: Vec::new(),
             more_restarted: 0,
+            hidden: Vec::new(),
+            more_hidden: 0,
             highest: 0,
         };
         self.hosts.get_mut(&id(n)).expect("a host").report = Some(report);
@@ -79,11 +84,17 @@ impl Site {
             times: 7,
             code: "WR-0040".into(),
             ended: "exited with code 7".into(),
+            log: String::new(),
             last: 0,
         };
         let report = self.hosts.get_mut(&id(n)).and_then(|host| host.report.as_mut());
         let report = report.expect("it has reported");
         (report.restarted, report.more_restarted) = ((0..units).map(restarted).collect(), more);
+    }
+
+    fn drain(&mut self, n: usize, is_drained: bool) {
+        let drain = Drain { author: "op".into(), reason: "disk".into(), at: 0 };
+        self.hosts.get_mut(&id(n)).expect("a host").drained = is_drained.then_some(drain);
     }
 
     fn fine(&mut self, hosts: &[usize]) {
@@ -186,13 +197,10 @@ fn no_more_units_of_an_application_are_unavailable() {
     let registration = site.hosts[&id(3)].registration.clone();
     site.hosts.get_mut(&id(3)).expect("it").registration = None;
     assert_eq!((site.step(0), site.step(300)), (String::new(), String::new()));
-    let mut back = site.hosts.clone();
-    back.get_mut(&id(3)).expect("it").registration = registration;
-    let away = std::mem::replace(&mut site.hosts, back);
+    site.hosts.get_mut(&id(3)).expect("it").registration = registration;
     assert_eq!(site.step(0), "h00");
     site.fine(&[0]);
-    site.hosts = away;
-    site.fine(&[0]);
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
     // Nobody is waited for without an end.
     assert_eq!((site.step(1), site.step(300)), Default::default());
     assert_eq!(site.rollout.phase, Phase::Forward);
@@ -208,6 +216,65 @@ fn hosts_that_are_away_from_the_beginning_are_not_waited_for() {
     site.step(1);
     site.step(400);
     assert_eq!((site.rollout.phase, site.rollout.sick.len()), (Phase::Done, 0));
+    // One that comes back late has until then to say what it did; what fails on it counts.
+    let mut site = Site::new(&[&[0, 1]], &[1], policy());
+    let registration = site.hosts[&id(0)].registration.clone();
+    site.step(0);
+    site.step(299);
+    site.fine(&[0]);
+    site.hosts.get_mut(&id(1)).expect("it").registration = registration;
+    site.step(2);
+    assert_eq!((site.rollout.phase, site.rollout.sick.len()), (Phase::Forward, 0));
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Back, "h01: no"));
+}
+
+/// It is assigned with its wave, and takes no room there, whatever it says of itself.
+#[test]
+fn a_drained_host_is_not_waited_for() {
+    let policy = Policy { max_unavailable: 1, patience: 20, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2], &[3]], &[], policy);
+    site.drain(0, true);
+    assert_eq!(site.step(0), "h00 h01");
+    site.report(0, false, Outcome::Failed("no disk".into()), 3);
+    site.fine(&[1]);
+    assert_eq!(site.step(1), "h02");
+    site.fine(&[2]);
+    // One that is drained while it is at work, too.
+    site.drain(3, true);
+    site.step(1);
+    assert_eq!((site.step(30), site.rollout.wave), (String::new(), 1));
+    let tally = site.rollout.tally(&site.rollout.waves[0]);
+    assert_eq!((tally, site.rollout.sick.len()), (Tally { drained: 1, ..Tally::default() }, 0));
+    assert_eq!(site.step(0), "h03");
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
+    site.step(0);
+    assert_eq!(site.rollout.words(), "is on all hosts that are in service");
+}
+
+/// The time for which it was out of service is no time that it took.
+#[test]
+fn a_host_that_is_undrained_in_mid_rollout_catches_up() {
+    let mut site = Site::new(&[&[0, 1]], &[], Policy { patience: 20, ..policy() });
+    site.drain(0, true);
+    assert_eq!(site.step(0), "h00 h01");
+    site.step(19);
+    site.drain(0, false);
+    site.fine(&[1]);
+    site.step(5);
+    assert_eq!((site.step(30), site.rollout.phase), (String::new(), Phase::Done));
+    assert_eq!(site.rollout.words(), "is on all hosts that were there");
+    // On the way back it is told what the others are, and nobody waits for it.
+    let mut site = Site::new(&[&[0, 1]], &[], policy());
+    site.step(0);
+    site.drain(0, true);
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!(site.step(1), "-h00 -h01");
+    site.fine(&[1]);
+    site.step(1);
+    assert_eq!((site.rollout.words(), site.rollout.sick.len()), ("went back", 0));
 }
 
 #[track_caller]
@@ -244,7 +311,8 @@ fn a_gate_that_fails_has_all_go_back() {
     fails(
         |site| site.report(1, false, Outcome::Applied, 2),
         1,
-        "h01: 2 more units failed than before, WR-0051 of shop",
+        "h01: 2 more units failed than before: shop-web.service: exited with code 7 (WR-0051 of shop); its log ends \
+         with \"no port\"",
     );
     fails(
         |site| {
@@ -313,7 +381,7 @@ fn it_went_back_when_all_that_are_there_have() {
     assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Back, "goes back"));
     let why = "it has not reported: it is at work on the way forward of release 7, and waits for its \
                units after 20 s";
-    assert_eq!(site.rollout.sick[&id(1)], why);
+    assert_eq!(site.rollout.sick[&id(1)], Trouble::new(TroubleKind::Late, why));
     let wave = site.rollout.waves[0].clone();
     assert_eq!(site.rollout.tally(&wave), Tally { late: 1, ..Tally::default() });
     site.report(1, true, Outcome::Applied, 0);
@@ -335,9 +403,39 @@ fn a_way_back_ends_though_others_took_a_host_elsewhere() {
     // Host 1 stays at its report of the way forward.
     site.step(21);
     assert_eq!((site.rollout.phase, site.rollout.words()), (Phase::Stopped, "went back"));
-    assert_eq!(site.rollout.sick[&id(1)], "it has not reported after 20 s");
+    assert_eq!(site.rollout.sick[&id(1)].why, "it has not reported after 20 s");
     let tally = site.rollout.tally(&site.rollout.waves[0].clone());
     assert_eq!(tally, Tally { late: 1, ..Tally::default() });
+}
+
+/// It says by name where others took it, and does not leave it there.
+#[test]
+fn a_host_that_others_assigned_elsewhere_is_assigned_again() {
+    let mut site = Site::new(&[&[0], &[1, 2]], &[], Policy { patience: 20, ..policy() });
+    let take = |site: &mut Site, n: usize, to: Option<Assignment>| {
+        site.hosts.get_mut(&id(n)).expect("a host").assigned = to;
+    };
+    let elsewhere = Some(Assignment { release: 9, back: false });
+    site.step(0);
+    take(&mut site, 0, elsewhere);
+    assert_eq!(site.step(1), "h00");
+    site.fine(&[0]);
+    site.step(1);
+    site.step(30);
+    // One of a wave that is over, and one that was assigned to nothing; nobody twice.
+    take(&mut site, 0, elsewhere);
+    assert_eq!(site.step(0), "h01 h02 h00");
+    take(&mut site, 1, None);
+    assert_eq!((site.step(1), site.step(1)), ("h01".to_owned(), String::new()));
+    site.fine(&[2]);
+    take(&mut site, 1, Some(Assignment { release: 9, back: true }));
+    assert_eq!(site.step(20), "");
+    let why =
+        "h01: it has not reported: others have assigned it to the way back of release 9 after 20 s";
+    assert_eq!((site.rollout.phase, &*site.rollout.reason), (Phase::Back, why));
+    assert_eq!(site.step(1), "-h00 -h01 -h02");
+    take(&mut site, 2, elsewhere);
+    assert_eq!(site.step(1), "-h02");
 }
 
 /// One that an operator bears has nothing of the release, or is worse than before.
@@ -354,7 +452,16 @@ fn a_host_that_is_borne_is_not_called_healthy() {
     assert_eq!(site.rollout.phase, Phase::Done);
     assert_eq!(site.rollout.words(), "is on the hosts that are healthy");
     let tally = site.rollout.tally(&site.rollout.waves[0]);
-    assert_eq!(tally, Tally { absent: 1, away: 1, late: 0, sick: 1 });
+    assert_eq!(tally, Tally { absent: 1, away: 1, sick: 1, ..Tally::default() });
+}
+
+/// A rollout may be under way when its drivers are renewed.
+#[test]
+fn reasons_of_older_drivers_are_read() {
+    let read = |text: &str| serde_json::from_str::<Trouble>(text).expect("a trouble");
+    assert_eq!(read(r#""no""#), Trouble::new(TroubleKind::Sick, "no"));
+    let away = Trouble::new(TroubleKind::Away, "it is away after 300 s");
+    assert_eq!(read(&serde_json::to_string(&away).expect("JSON")), away);
 }
 
 #[test]
@@ -367,6 +474,52 @@ fn what_failed_before_does_not_count() {
     site.step(1);
     site.step(30);
     assert_eq!(site.rollout.phase, Phase::Done);
+}
+
+#[track_caller]
+fn check_waits(site: &Site, expected: &str) {
+    let line = |(id, wait): (HostId, Wait)| format!("{id} {}", wait.words());
+    let all: Vec<String> = site.rollout.waits(&site.hosts).into_iter().map(line).collect();
+    assert_eq!(all.join("\n"), expected);
+}
+
+#[test]
+fn a_wave_says_whom_it_waits_for() {
+    let policy = Policy { max_unavailable: 4, failures_max: 1, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2, 3, 4, 5, 6], &[7]], &[6], policy);
+    site.drain(5, true);
+    site.step(0);
+    site.fine(&[0]);
+    site.report(1, false, Outcome::Working, 0);
+    site.report(2, false, Outcome::Held("disk is full".into()), 0);
+    site.step(2);
+    site.step(10);
+    check_waits(
+        &site,
+        "h02 held up: disk is full\nh03 assigned at least 12 s ago, and has not reported\n\
+         h04 assigned at least 10 s ago, and has not reported\nh01 at work for at least 12 s\nh00 healthy for at least 10 of 30 s",
+    );
+    // What is borne is not waited for; what is back in its place is.
+    site.report(1, false, Outcome::Failed("no".into()), 0);
+    site.hosts.get_mut(&id(3)).expect("it").registration = None;
+    site.fine(&[2, 4]);
+    site.step(10);
+    check_waits(
+        &site,
+        "h03 away for at least 0 s\nh00 healthy for at least 20 of 30 s\nh02 healthy for at least 0 of 30 s\nh04 healthy for at least 0 of 30 s",
+    );
+    site.rollout.go_back("no".into());
+    site.step(0);
+    site.fine(&[0]);
+    site.report(2, true, Outcome::Working, 0);
+    site.step(3);
+    check_waits(
+        &site,
+        "h01 assigned at least 3 s ago, and has not reported\nh04 assigned at least 0 s ago, and has not reported\n\
+         h02 at work for at least 3 s",
+    );
+    site.rollout.stop("enough".into());
+    check_waits(&site, "");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use crate::base::hidden_processes;
 use crate::base::say::say;
 use crate::control::answer::{
-    Answered, RESTARTED, Refused, ask, call_and_answer, diagnostic, find, find_or_load,
-    hidden_rules, invalid, is_inactive, log_tail, log_tails, look_at_file, made_by, micros_between,
-    moment, planned, reason, refused, resident_bytes, row, rules_of, unit_name,
+    Answered, RESTARTED, Refused, all_log_tails, ask, call_and_answer, diagnostic, find,
+    find_or_load, hidden_rules, invalid, is_inactive, log_tail, look_at_file, made_by,
+    micros_between, moment, planned, reason, refused, resident_bytes, row, rules_of, unit_name,
 };
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::device_report::devices;
@@ -15,6 +15,7 @@ use crate::control::load_errors;
 use crate::control::metrics::metrics;
 use crate::control::overview::overview;
 use crate::control::records::{record, records};
+use crate::control::rules_user;
 use crate::control::stop_plan::{stop_plan, unprotected};
 use crate::control::timers::timers;
 use crate::control::top::top;
@@ -157,10 +158,13 @@ fn status(request: &Status, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
         ProcessRow { pid: pid as u32, command }
     });
     let live = shared.live(unit);
+    let made_by = rules_of(shared, definition);
+    let reads_log = is_privileged(caller.asker)
+        || !made_by.is_empty() && rules_user::reads_logs_of_rules(caller.asker);
     let mut out = StatusAnswer {
         row: row(&view, definition),
         files: files.iter().map(|file| file.to_string()).collect(),
-        made_by: rules_of(shared, definition),
+        made_by,
         hides: hidden_rules(shared, definition),
         file_state: file_state_of(shared, &definition.name),
         differs_on_disk: shared.differs_on_disk(definition),
@@ -181,8 +185,8 @@ fn status(request: &Status, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answer
         reason: reason(&view, view.reason(unit)),
         load_fault: load_errors::reason(caller.asker, shared, definition).as_ref().map(diagnostic),
         remarks: crate::control::comments::answers(&view, shared, unit),
-        log: log_tail(&mut log_tails(shared, caller.asker), definition.name.as_str()),
-        log_withheld: !is_privileged(caller.asker),
+        log: log_tail(&mut reads_log.then(|| all_log_tails(shared)), definition.name.as_str()),
+        log_withheld: !reads_log,
         ..StatusAnswer::default()
     };
     crate::control::detail::add(&mut out, &view, shared, unit);

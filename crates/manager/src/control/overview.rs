@@ -58,6 +58,7 @@ pub(crate) fn overview(request: &Overview, shared: &Shared) -> OverviewAnswer {
             cause: cause(&view, reason.cause),
             since_us: history.and_then(|history| moment(history.state_change)),
             restarts: history.map_or(0, |history| history.restarts),
+            hidden_by: fleet::hidden_by(&rules, definition),
         });
     }
     out.texts.remove(&Code::default().id());

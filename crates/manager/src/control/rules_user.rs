@@ -35,6 +35,11 @@ pub(crate) fn may(asker: Asker, request: &Request, shared: &Arc<Shared>) -> bool
     is_for_him(request, |unit| kind(unit, shared)) && is_he(asker)
 }
 
+/// Whether a user may read the last lines of the logs of units that rules make: he reports why they failed.
+pub(crate) fn reads_logs_of_rules(asker: Asker) -> bool {
+    is_he(asker)
+}
+
 fn is_he(asker: Asker) -> bool {
     Database::read().is_ok_and(|users| users.user(USER).is_some_and(|user| user.uid == asker.uid))
 }

@@ -25,8 +25,8 @@ use warren_wire::control::{
 use crate::base::clock::now;
 use crate::base::unmet;
 use crate::control::answer::{
-    Answered, cause, diagnostic, find, log_tail, log_tails, micros, moment, name, planned, reason,
-    row, rules_of,
+    Answered, all_log_tails, cause, diagnostic, find, log_tail, log_tails, micros, moment, name,
+    planned, reason, row, rules_of,
 };
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::condition_probe::Looks;
@@ -34,6 +34,7 @@ use crate::control::device_report;
 use crate::control::held_starts;
 use crate::control::load_errors;
 use crate::control::restarts;
+use crate::control::rules_user;
 use crate::control::timers;
 use crate::peer::log_tail::Tails;
 use crate::published::shared::Shared;
@@ -61,6 +62,8 @@ struct WhyContext<'a> {
     asker: Asker,
     /// Nobody for who may not read the log.
     tails: Option<Tails<'a>>,
+    /// For who may read the logs of units that rules make, and no others.
+    tails_of_rules: Option<Tails<'a>>,
     looks: Looks<'a>,
 }
 
@@ -75,7 +78,9 @@ struct UnmetCondition {
 pub(crate) fn why(request: &Why, caller: &Caller<'_>, shared: &Arc<Shared>) -> Answered<WhyAnswer> {
     let asker = caller.asker;
     let (tails, looks) = (log_tails(shared, asker), Looks::new(shared));
-    let mut asked = WhyContext { shared, asker, tails, looks };
+    let is_of_rules = tails.is_none() && rules_user::reads_logs_of_rules(asker);
+    let tails_of_rules = is_of_rules.then(|| all_log_tails(shared));
+    let mut asked = WhyContext { shared, asker, tails, tails_of_rules, looks };
     let view = shared.view();
     let log_withheld = Some(!is_privileged(asker));
     if let Some(unit) = request.unit.as_deref() {
@@ -280,7 +285,9 @@ fn explained(view: &View, asked: &mut WhyContext<'_>, unit: UnitId) -> WhyStep {
     // A command of an earlier run has nothing to do with it.
     let is_of_run = unmet.is_none();
     let (unmet, unmet_then) = unmet.map_or((None, None), |unmet| (unmet.now, Some(unmet.then)));
-    let WhyContext { shared, tails, .. } = asked;
+    let WhyContext { shared, tails, tails_of_rules, .. } = asked;
+    let made_by = rules_of(shared, definition);
+    let tails = if made_by.is_empty() || tails.is_some() { tails } else { tails_of_rules };
     let load_fault = load_errors::reason(asked.asker, shared, definition);
     let standing = device_report::standing(view, &shared.devices(), definition);
     let settings = shared.compiled(definition);
@@ -297,7 +304,7 @@ fn explained(view: &View, asked: &mut WhyContext<'_>, unit: UnitId) -> WhyStep {
         unmet,
         unmet_then,
         load_fault: load_fault.as_ref().map(diagnostic),
-        made_by: rules_of(shared, definition),
+        made_by,
         refusal: history.refusal.as_deref().map(|refusal| Refusal {
             text: refusal.text.clone(),
             by: cause(view, refusal.by),

@@ -54,6 +54,9 @@ answers! {
         /// How often `Restart=` started it again since somebody asked for it.
         #[serde(skip_serializing_if = "is_zero")]
         pub restarts: u32,
+        /// The file that counts more than the one that rules make for it; empty if it is masked, none if none does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub hidden_by: Option<String>,
     }
 }
 

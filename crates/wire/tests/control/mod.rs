@@ -553,6 +553,7 @@ fn answers_about_the_host() {
             cause: some("db.service"),
             since_us: Some(4),
             restarts: 5,
+            hidden_by: some("/etc/systemd/system/web.service"),
         }],
     });
     answer::<Shutdown>(ShutdownAnswer {

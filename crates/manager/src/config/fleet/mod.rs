@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
+use warren_core::graph::Definition;
 use warren_fleet::Severity;
 use warren_fleet::engine::Options;
 use warren_fleet::made::{Product, Spot};
@@ -374,6 +375,14 @@ pub fn target(applied: &Applied, unit: &UnitName) -> Option<Arc<str>> {
         .filter_map(|(_, product)| product.origin.target.as_ref())
         .map(|(name, _)| name.clone())
         .next()
+}
+
+/// The file that counts more than the one that rules make for a unit; empty if the unit is masked.
+pub fn hidden_by(applied: &Applied, definition: &Definition) -> Option<String> {
+    let made = applied.get(definition.name.as_str())?;
+    let files = definition.file_paths();
+    let is_hidden = !files.contains(made.file.path());
+    is_hidden.then(|| files.first().map_or_else(String::new, |path| path.to_string()))
 }
 
 /// Texts that an answer has in full.
