@@ -403,8 +403,9 @@ impl Daemon {
         }
         let (tokens, mut has_more) = self.streams.ready(of);
         let mut bytes = 0;
-        for token in tokens {
+        for (at, &token) in tokens.iter().enumerate() {
             if bytes >= TURN_BYTES_MAX.min(*bytes_left) {
+                self.streams.leave(of, &tokens[at..]);
                 has_more = true;
                 break;
             }

@@ -3,6 +3,7 @@
 //! What must not be here: what is read, and what becomes of it.
 //! Runs on the receiving thread.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -33,11 +34,22 @@ impl StreamsOf {
 
 /// All streams that are watched.
 pub struct StreamTurns {
-    root: Epoll,
-    others: Epoll,
+    root: Kind,
+    others: Kind,
     events: Events,
-    /// How many turns there were.
-    turn: usize,
+}
+
+/// Streams of a kind.
+struct Kind {
+    epoll: Epoll,
+    /// Those for which the last turn had no room, in order.
+    left: Vec<u64>,
+}
+
+impl Kind {
+    fn new() -> warren_sys::Result<Kind> {
+        Ok(Kind { epoll: Epoll::new()?, left: Vec::new() })
+    }
 }
 
 impl StreamTurns {
@@ -46,8 +58,8 @@ impl StreamTurns {
     /// # Errors
     /// When there is no descriptor for it.
     pub fn new() -> warren_sys::Result<StreamTurns> {
-        let (root, others) = (Epoll::new()?, Epoll::new()?);
-        Ok(StreamTurns { root, others, events: Events::with_capacity(STREAMS_MAX), turn: 0 })
+        let (root, others) = (Kind::new()?, Kind::new()?);
+        Ok(StreamTurns { root, others, events: Events::with_capacity(STREAMS_MAX) })
     }
 
     /// Readable while a stream of that kind is.
@@ -57,8 +69,15 @@ impl StreamTurns {
 
     fn of(&self, of: StreamsOf) -> &Epoll {
         match of {
-            StreamsOf::Root => &self.root,
-            StreamsOf::Others => &self.others,
+            StreamsOf::Root => &self.root.epoll,
+            StreamsOf::Others => &self.others.epoll,
+        }
+    }
+
+    fn kind(&mut self, of: StreamsOf) -> &mut Kind {
+        match of {
+            StreamsOf::Root => &mut self.root,
+            StreamsOf::Others => &mut self.others,
         }
     }
 
@@ -75,32 +94,37 @@ impl StreamTurns {
         let _ = self.of(of).remove(stream);
     }
 
-    /// Those that can be read, beginning with another one in each turn: what a turn has no room for is not always the
-    /// same. Whether there may be more.
+    /// Those that can be read: first those for which the last turn had no room, then the others in the order in which
+    /// they came to have something, so that lines of two streams of a service stay in order. Whether there may be more.
     pub fn ready(&mut self, of: StreamsOf) -> (Vec<u64>, bool) {
-        let epoll = match of {
-            StreamsOf::Root => &self.root,
-            StreamsOf::Others => &self.others,
-        };
-        if epoll.wait(&mut self.events, Some(Duration::ZERO)).is_err() {
+        let StreamTurns { root, others, events } = self;
+        let epoll = if of == StreamsOf::Root { &root.epoll } else { &others.epoll };
+        let waited = epoll.wait(events, Some(Duration::ZERO));
+        let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
+        if waited.is_err() {
             return (Vec::new(), true);
         }
-        let mut tokens: Vec<u64> = self.events.iter().map(|ready| ready.token).collect();
-        if !tokens.is_empty() {
-            /// The golden ratio of 2^32: turns that follow one another begin far apart.
-            const APART: usize = 0x9e37_79b1;
-            self.turn = self.turn.wrapping_add(1);
-            let first = self.turn.wrapping_mul(APART) % tokens.len();
-            tokens.rotate_left(first);
-        }
         let is_full = tokens.len() == STREAMS_MAX;
-        (tokens, is_full)
+        let mut out = std::mem::take(&mut self.kind(of).left);
+        if out.is_empty() {
+            return (tokens, is_full);
+        }
+        let waiting: BTreeSet<u64> = out.iter().copied().collect();
+        let ready: BTreeSet<u64> = tokens.iter().copied().collect();
+        // Those that have ended meanwhile are not ready; where not all are told, reading them does nothing.
+        out.retain(|token| is_full || ready.contains(token));
+        out.extend(tokens.into_iter().filter(|token| !waiting.contains(token)));
+        (out, is_full)
+    }
+
+    /// Has these come first in the next turn.
+    pub fn leave(&mut self, of: StreamsOf, tokens: &[u64]) {
+        self.kind(of).left = tokens.to_vec();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
@@ -118,13 +142,19 @@ mod tests {
             turns.add(StreamsOf::user(65_534), &far, token).expect("room");
             held.push((near, far));
         }
-        let mut read = BTreeSet::new();
-        for _ in 0..20 * STREAMS as usize / ROOM {
+        let mut read = Vec::new();
+        for _ in 0..STREAMS.div_ceil(ROOM as u64) {
             let (tokens, is_full) = turns.ready(StreamsOf::Others);
             assert!(tokens.len() == STREAMS as usize && !is_full);
-            read.extend(tokens.into_iter().take(ROOM));
+            let (now, later) = tokens.split_at(ROOM);
+            read.extend_from_slice(now);
+            turns.leave(StreamsOf::Others, later);
         }
-        assert_eq!(read.len(), STREAMS as usize);
+        read.truncate(STREAMS as usize);
+        assert!(
+            read.iter().copied().eq(0..STREAMS),
+            "in the order in which they had something: {read:?}"
+        );
         assert!(turns.ready(StreamsOf::user(0)).0.is_empty(), "those of root are apart");
     }
 }

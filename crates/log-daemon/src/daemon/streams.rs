@@ -384,6 +384,11 @@ impl Streams {
         self.turns.ready(of)
     }
 
+    /// Has these come first in the next turn.
+    pub fn leave(&mut self, of: StreamsOf, tokens: &[u64]) {
+        self.turns.leave(of, tokens);
+    }
+
     /// Reads from a stream that is ready: how many bytes, and whether it may have more.
     pub fn read(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> (usize, bool) {
         let (bytes, turn) = self.read_one(token, buffer, core);
