@@ -390,8 +390,16 @@ fn what_an_ephemeral_machine_writes_is_gone_with_it() {
     let server = std::os::unix::net::UnixListener::bind(place("socket")).expect("a socket");
     // Where the manager says that it is ready.
     let shared = std::env::temp_dir().join(format!("warren-test-ephemeral-{}", std::process::id()));
+    for name in ["units", "rules"] {
+        std::fs::create_dir(place(name)).expect("a directory can be made");
+        std::fs::write(place(&format!("{name}/old")), "old").expect("it can be written");
+    }
     let words = [
         "--ephemeral",
+        "--units",
+        &place("units"),
+        "--fleet",
+        &place("rules"),
         "--bind",
         &place("socket"),
         "--bind",
@@ -415,6 +423,10 @@ fn what_an_ephemeral_machine_writes_is_gone_with_it() {
     let script = "cd $1; cat old kept/seen; ls made kept/x 2>/dev/null; \
         echo new > old; echo new > new; mv kept moved; rm moved/seen; ls; cat old; stat -c %a:%u . /dev/shm";
     let said = inside(script);
+    let shown = inside(
+        "cd /etc/systemd/system 2>/dev/null || cd /run/systemd/system; cat old; echo new >old; echo new >new; \
+         cd /run/warren/fleet.d; cat old; rm old; echo new >new; ls",
+    );
     let connected = inside("command -v python3 >/dev/null || { echo connected; exit; }
         python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1] + \"/socket\"); print(\"connected\")' $1");
     process::kill(machine.id() as i32, 15).expect("it can be signalled");
@@ -423,10 +435,13 @@ fn what_an_ephemeral_machine_writes_is_gone_with_it() {
     drop(server);
     let read = |name: &str| std::fs::read_to_string(place(name)).unwrap_or_default();
     let host = ["old", "kept/x", "kept/seen", "made", "new", "moved/x"].map(read);
+    let given = ["units/old", "rules/old", "units/new", "rules/new"].map(read);
     std::fs::remove_dir_all(&directory).expect("it is there");
     assert!(status.success(), "{status}: {said}");
-    assert_eq!(said, "oldseenmoved\nnew\nold\nsocket\nnew\n755:0\n1777:0\n");
+    assert_eq!(said, "oldseenmoved\nnew\nold\nrules\nsocket\nunits\nnew\n755:0\n1777:0\n");
     assert_eq!(connected, "connected\n");
+    assert_eq!(shown, "oldoldnew\n");
+    assert_eq!(given, ["old", "old", "", ""], "nor where units and rules come from");
     assert_eq!(host, ["old", "x", "seen", "made", "", ""], "on the host nothing has changed");
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
 }

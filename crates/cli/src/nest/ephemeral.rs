@@ -82,6 +82,19 @@ impl Cover {
 
     fn layer(&mut self, host: &Path, flags: MountFlags) -> Result<()> {
         let lower = fs::File::open(host)?;
+        let place = self.inside(host);
+        self.layer_over(&lower, &place, flags)?;
+        self.places.push((host.to_path_buf(), true));
+        Ok(())
+    }
+
+    /// Shows a directory of the host at another place below the new root.
+    pub fn show_at(&mut self, directory: &fs::File, place: &str) -> Result<()> {
+        self.layer_over(directory, Path::new(place), MountFlags::NOSUID | MountFlags::NODEV)
+            .with_context(|| format!("--ephemeral: cannot lay memory over what {place} shows"))
+    }
+
+    fn layer_over(&mut self, lower: &fs::File, place: &Path, flags: MountFlags) -> Result<()> {
         let own = self.root.join(LAYERS).join(self.layers.to_string());
         self.layers += 1;
         let (upper, work) = (own.join("upper"), own.join("work"));
@@ -98,9 +111,7 @@ impl Cover {
         let lower = format!("/proc/self/fd/{}", lower.as_raw_fd());
         let options =
             format!("lowerdir={lower},upperdir={},workdir={},{kind}", text(&upper)?, text(&work)?);
-        mount::mount("ephemeral", &text(&self.inside(host))?, "overlay", flags, &options)?;
-        self.places.push((host.to_path_buf(), true));
-        Ok(())
+        Ok(mount::mount("ephemeral", &text(place)?, "overlay", flags, &options)?)
     }
 
     fn read_only(&mut self, host: &Path) -> Result<()> {

@@ -48,11 +48,11 @@ pub fn build(args: &RunArgs, cgroups: bool) -> Result<bool> {
     mount::mount("run", &format!("{NEW_ROOT}/run"), "tmpfs", data, "mode=0755")?;
     mount_proc()?;
     let cgroups = cgroups && has_mounted_cgroups();
-    show_units(units.as_ref())?;
+    show_units(units.as_ref(), cover.as_mut())?;
     if let Some(rules) = &rules {
         let place = format!("{NEW_ROOT}{RULES_DIRECTORY}");
         fs::create_dir_all(&place)?;
-        bind(&by_fd(rules), &place)?;
+        show_directory(rules, &place, cover.as_mut())?;
     }
     if let (true, Some(programs), Some(init)) = (covered, &programs, init) {
         let place = format!("{NEW_ROOT}{}", init.parent().unwrap_or(Path::new("/")).display());
@@ -163,16 +163,24 @@ fn mount_cgroups(target: &str) -> Result<()> {
     mount::mount("cgroup2", target, "cgroup2", strict, "").map_err(Into::into)
 }
 
+/// Shows a directory as it is, or with memory over it.
+fn show_directory(directory: &fs::File, place: &str, cover: Option<&mut Cover>) -> Result<()> {
+    match cover {
+        Some(cover) => cover.show_at(directory, place),
+        None => bind(&by_fd(directory), place),
+    }
+}
+
 /// With a directory of unit files, that one; without, an empty one, so that nothing of the
 /// host's starts. On a host without systemd's directories `/etc` becomes read-only instead, so
 /// that `enable` cannot change it.
-fn show_units(units: Option<&fs::File>) -> Result<()> {
+fn show_units(units: Option<&fs::File>, cover: Option<&mut Cover>) -> Result<()> {
     let etc = format!("{NEW_ROOT}{UNIT_DIRECTORY}");
     let run = format!("{NEW_ROOT}/run/systemd/system");
     fs::create_dir_all(&run)?;
     let has_etc = Path::new(&etc).is_dir();
     match units {
-        Some(units) => bind(&by_fd(units), if has_etc { &etc } else { &run })?,
+        Some(units) => show_directory(units, if has_etc { &etc } else { &run }, cover)?,
         None if has_etc => mount::mount("units", &etc, "tmpfs", MountFlags::NODEV, "mode=0755")?,
         None => {}
     }
