@@ -79,7 +79,7 @@ pub use crate::daemon::places::Places;
 pub use crate::daemon::readers::Readers;
 use crate::daemon::sender::Transport;
 use crate::daemon::shortage::Shortage;
-use crate::daemon::stream_turns::{ORDER_BYTES_MAX, StreamsOf};
+use crate::daemon::stream_turns::{ORDER_BYTES_MAX, STREAM_BYTES_MIN, StreamsOf};
 use crate::daemon::streams::Streams;
 use crate::daemon::tokens::{
     TOKEN_AUDIT, TOKEN_CONTROL, TOKEN_KMSG, TOKEN_LINK, TOKEN_MOUNTS, TOKEN_NATIVE,
@@ -376,13 +376,17 @@ impl Daemon {
     }
 
     /// Takes what a source has, up to the bound of a turn; true when there may be more. `bytes_of_others` may come from
-    /// streams of users, and is less by what came.
+    /// streams of users, new ones among them, and is less by what came.
     fn ready(&mut self, token: u64, bytes_of_others: &mut usize) -> bool {
         match token {
             TOKEN_SIGNAL => self.signal(),
             TOKEN_NATIVE => return self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
-            TOKEN_STREAM => return self.accept_streams(),
+            TOKEN_STREAM if *bytes_of_others > 0 => {
+                let count = self.accept_streams();
+                *bytes_of_others = bytes_of_others.saturating_sub(count * STREAM_BYTES_MIN);
+                return count > 0;
+            }
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_MOUNTS => self.core.hasten_trial(),
             TOKEN_LINK => return self.hear_manager(),
@@ -413,7 +417,7 @@ impl Daemon {
                 self.hear_manager();
             }
             let (read, more) = self.streams.read(token, &mut self.buffer, &mut self.core);
-            bytes += read;
+            bytes += read.max(STREAM_BYTES_MIN);
             has_more |= more;
         }
         *bytes_left = bytes_left.saturating_sub(bytes);

@@ -31,17 +31,17 @@ impl Shortage {
 }
 
 impl Daemon {
-    /// Takes streams of clients; true when there may be more.
-    pub fn accept_streams(&mut self) -> bool {
+    /// Takes streams of clients: how many. There may be more if there are some.
+    pub fn accept_streams(&mut self) -> usize {
         let accepted = self.streams.accept(&self.stream, &mut self.core);
         match accepted {
-            Ok(some) => {
-                self.shortage.is_told &= !some;
-                some
+            Ok(count) => {
+                self.shortage.is_told &= count == 0;
+                count
             }
             Err(e) => {
                 self.rest(&e);
-                false
+                0
             }
         }
     }

@@ -19,7 +19,6 @@ use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use warren_sys::file::set_nonblocking;
 use warren_sys::{process, socket};
 
-use crate::daemon::bounds::TURN_MESSAGES_MAX;
 use crate::daemon::clock::Moment;
 use crate::daemon::core::Core;
 use crate::daemon::half_lines::HalfLines;
@@ -28,7 +27,7 @@ use crate::daemon::pending::Pending;
 use crate::daemon::sender;
 use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::told::WriterFields;
-use crate::daemon::stream_turns::{StreamTurns, StreamsOf};
+use crate::daemon::stream_turns::{CONNECTIONS_MAX, StreamTurns, StreamsOf};
 use crate::daemon::tokens::TOKEN_STREAMS;
 use crate::input::handover::UnitLog;
 use crate::input::loss::Kind;
@@ -176,18 +175,18 @@ impl Streams {
         })
     }
 
-    /// Takes new connections; true when there were some, whose lines are read in later turns. One too
+    /// Takes new connections: how many, whose lines are read in later turns. One too
     /// many is closed at once, which its client sees.
     ///
     /// # Errors
     /// When the system has none to give; the connection stays where it is.
-    pub fn accept(&mut self, listener: &OwnedFd, core: &mut Core) -> warren_sys::Result<bool> {
-        for turn in 0..TURN_MESSAGES_MAX {
+    pub fn accept(&mut self, listener: &OwnedFd, core: &mut Core) -> warren_sys::Result<usize> {
+        for taken in 0..CONNECTIONS_MAX {
             if core.letting_go.is_full() {
                 let errno = rustix::io::Errno::MFILE.raw_os_error();
                 return Err(warren_sys::Error::new("close what strangers sent", errno));
             }
-            let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
+            let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(taken) };
             set_nonblocking(socket.as_fd(), true)?;
             let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
             if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
@@ -201,7 +200,7 @@ impl Streams {
                 }
             }
         }
-        Ok(true)
+        Ok(CONNECTIONS_MAX)
     }
 
     /// That there is none is said when it begins.
