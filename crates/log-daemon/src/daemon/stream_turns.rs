@@ -14,13 +14,13 @@ const STREAMS_MAX: usize = 4096;
 
 /// What is taken of streams of other users before an order is carried out, bytes: who asks for what was sent before does
 /// not wait for all that a user can send.
-pub const ORDER_BYTES_MAX: usize = 4 << 20;
+pub const ORDER_BYTES_MAX: usize = 2 << 20;
 
 /// What a stream counts as at least, bytes, when it is taken, read or ended: each takes a dozen system calls.
 pub const STREAM_BYTES_MIN: usize = 16 << 10;
 
 /// Most connections that are taken in a turn.
-pub const CONNECTIONS_MAX: usize = 64;
+pub const CONNECTIONS_MAX: usize = 32;
 
 /// Whose streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
