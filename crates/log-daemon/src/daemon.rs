@@ -383,9 +383,9 @@ impl Daemon {
             TOKEN_NATIVE => return self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
             TOKEN_STREAM if *bytes_of_others > 0 => {
-                let count = self.accept_streams();
-                *bytes_of_others = bytes_of_others.saturating_sub(count * STREAM_BYTES_MIN);
-                return count > 0;
+                let (some, of_others) = self.accept_streams();
+                *bytes_of_others = bytes_of_others.saturating_sub(of_others * STREAM_BYTES_MIN);
+                return some;
             }
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_MOUNTS => self.core.hasten_trial(),

@@ -3,11 +3,17 @@
 use anyhow::{Context, Result};
 
 use crate::command::{cargo, cargo_with};
-use crate::{docs, named_tests, not_run, order, pages, purity, test_programs};
+use crate::test_programs::{self, TestProgram};
+use crate::{docs, named_tests, not_run, order, pages, purity};
 
 /// Programs of tests that run at once, and threads of each: they start processes of their own, and machines with two
 /// cores must do.
 const AT_ONCE: (usize, usize) = (2, 3);
+
+/// The same of packages whose tests kill programs at any instant, or follow files that come and go: beside others each
+/// step takes longer, and what is given up after so many deaths is given up more often.
+const ALONE: (usize, usize) = (1, 4);
+const RUN_ALONE: [&str; 2] = ["warren-log-daemon", "warren-manager"];
 
 /// Format, lints, purity, order.
 pub fn quick() -> Result<()> {
@@ -38,10 +44,14 @@ pub fn everything() -> Result<()> {
     // Not --all-targets: that would leave out the examples which tests run, and run the benches.
     let list = not_run::begin()?;
     let path = list.to_str().context("the path of the workspace is text")?;
-    let programs = test_programs::build(&["--workspace"])?;
-    let passed =
-        test_programs::run(&programs, AT_ONCE, &[(warren_testkit::NOT_RUN_VARIABLE, path)])
-            .and(cargo(&["test", "--locked", "--workspace", "--doc"]));
+    let variables = [(warren_testkit::NOT_RUN_VARIABLE, path)];
+    let is_alone = |program: &TestProgram| RUN_ALONE.contains(&program.package.as_str());
+    let (alone, others): (Vec<_>, Vec<_>) =
+        test_programs::build(&["--workspace"])?.into_iter().partition(is_alone);
+    // Each, whatever the one before says.
+    let others = test_programs::run(&others, AT_ONCE, &variables);
+    let alone = test_programs::run(&alone, ALONE, &variables);
+    let passed = others.and(alone).and(cargo(&["test", "--locked", "--workspace", "--doc"]));
     let all_run = not_run::check(&list);
     passed.and(all_run)?;
     let strict = [("RUSTDOCFLAGS", "-D warnings")];

@@ -31,17 +31,17 @@ impl Shortage {
 }
 
 impl Daemon {
-    /// Takes streams of clients: how many. There may be more if there are some.
-    pub fn accept_streams(&mut self) -> usize {
+    /// Takes streams of clients: whether there may be more, and how many are of other users than root.
+    pub fn accept_streams(&mut self) -> (bool, usize) {
         let accepted = self.streams.accept(&self.stream, &mut self.core);
         match accepted {
-            Ok(count) => {
-                self.shortage.is_told &= count == 0;
-                count
+            Ok((some, of_others)) => {
+                self.shortage.is_told &= !some;
+                (some, of_others)
             }
             Err(e) => {
                 self.rest(&e);
-                0
+                (false, 0)
             }
         }
     }

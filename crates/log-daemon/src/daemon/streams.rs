@@ -175,20 +175,28 @@ impl Streams {
         })
     }
 
-    /// Takes new connections: how many, whose lines are read in later turns. One too
-    /// many is closed at once, which its client sees.
+    /// Takes new connections, whose lines are read in later turns: whether there were some, and how many of them are of
+    /// other users than root. One too many is closed at once, which its client sees.
     ///
     /// # Errors
     /// When the system has none to give; the connection stays where it is.
-    pub fn accept(&mut self, listener: &OwnedFd, core: &mut Core) -> warren_sys::Result<usize> {
+    pub fn accept(
+        &mut self,
+        listener: &OwnedFd,
+        core: &mut Core,
+    ) -> warren_sys::Result<(bool, usize)> {
+        let mut of_others = 0;
         for taken in 0..CONNECTIONS_MAX {
             if core.letting_go.is_full() {
                 let errno = rustix::io::Errno::MFILE.raw_os_error();
                 return Err(warren_sys::Error::new("close what strangers sent", errno));
             }
-            let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(taken) };
+            let Some(socket) = socket::accept(listener.as_fd())? else {
+                return Ok((taken > 0, of_others));
+            };
             set_nonblocking(socket.as_fd(), true)?;
             let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
+            of_others += usize::from(StreamsOf::user(owner) == StreamsOf::Others);
             if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
                 core.letting_go.end(socket, owner);
             } else if pass_credentials(socket.as_fd()).is_ok() {
@@ -200,7 +208,7 @@ impl Streams {
                 }
             }
         }
-        Ok(CONNECTIONS_MAX)
+        Ok((true, of_others))
     }
 
     /// That there is none is said when it begins.
