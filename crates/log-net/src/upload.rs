@@ -1,5 +1,5 @@
 //! The log to a receiver over HTTP: warren-journal-upload, in the protocol of
-//! systemd-journal-upload(8), which systemd-journal-remote and others take, to Loki, or by OTLP ([`collector`]).
+//! systemd-journal-upload(8), which systemd-journal-remote and others take, to Loki, or by OTLP.
 //!
 //! It reads the log's files like any reader, so the log daemon never waits for it. Entries go out in
 //! batches in the Journal Export Format, each a request of its own; what the receiver has said it has

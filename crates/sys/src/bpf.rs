@@ -196,7 +196,7 @@ pub fn counters_map() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// A map in which a process can have a number, 0 to begin with, which goes with the process ([`mark`]).
+/// A map in which a process can have a number, 0 to begin with, which goes with the process.
 pub fn marks_map() -> Result<OwnedFd> {
     const TASK_STORAGE: u32 = 29;
     /// BPF_F_NO_PREALLOC
