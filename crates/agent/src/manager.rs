@@ -61,7 +61,7 @@ const JOBS_AT_ONCE: usize = 200;
 pub struct Manager {
     socket: PathBuf,
     restarts: usize,
-    /// Last lines of logs are told of.
+    /// Reports have the last line of a failed unit's log.
     tells_logs: bool,
 }
 
@@ -157,13 +157,13 @@ fn rules_only() -> ReloadConfiguration {
 }
 
 impl Manager {
-    /// The manager at this socket; `restarts` units are restarted at once, and last lines of logs are told of if
-    /// `tells_logs`.
+    /// The manager at this socket. It restarts `restarts` units at once; with `tells_logs` reports have the last line of a
+    /// failed unit's log.
     pub fn new(socket: &Path, restarts: u32, tells_logs: bool) -> Manager {
         Manager { socket: socket.to_owned(), restarts: restarts as usize, tells_logs }
     }
 
-    /// The last line of a log, if it is to be told of.
+    /// The last line of a log; empty if reports are to have none.
     pub(crate) fn last_line(&self, log: &[String]) -> String {
         if self.tells_logs { last_own_line(log).to_owned() } else { String::new() }
     }
@@ -429,7 +429,7 @@ fn wait_for_answer(
             }
             Ok(0) if !are_wanted() => return Err(Unserved::Recalled),
             Ok(0) | Err(Errno::INTR) => {}
-            // What is wrong with it is told by who reads it.
+            // The read that follows says what is wrong.
             Ok(_) | Err(_) => return Ok(()),
         }
     }
@@ -466,7 +466,8 @@ fn last_own_line(log: &[String]) -> &str {
     own.or(last).unwrap_or_default()
 }
 
-/// `Nov 30 12:14:23 web-1 shop[44]: no port` is `no port` by `shop`; a line of another form is by nobody.
+/// Splits a line of a log: `Nov 30 12:14:23 web-1 shop[44]: no port` is `no port`, written by `shop`. A line of another
+/// form has no writer.
 fn writer_and_text(line: &str) -> (&str, &str) {
     let head_and_text = line.split_once(": ");
     let head_and_text =

@@ -51,8 +51,8 @@ pub const SETTINGS: [(&str, &str); 16] = [
     ),
     (
         "ReportLogLines=",
-        "Whether what the host reports has the last line of the log of a unit that failed, which whoever may read the store \
-         may read: yes or no. Default: yes.",
+        "Whether reports have the last line of the log of a failed unit: yes or no. All who can read the store see it. \
+         Default: yes.",
     ),
     ("[Hosts]", "The section that all of them are in; it may be left out."),
 ];

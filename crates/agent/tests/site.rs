@@ -283,22 +283,30 @@ fn few_units_of_an_application_are_unavailable_at_once() {
     assert!(String::from_utf8_lossy(&why.stderr).contains("APP=N is expected"), "{why:?}");
 }
 
+/// A host with a command for drains, after a release; and what that command was called with so far. The command is a line
+/// of sh, in which `LOG` and `STUCK` are files, of which the second is there from now on.
+fn with_drain_command(test: &str, line: &str) -> (Site, impl Fn() -> String) {
+    let mut site = Site::new(test, 0, &[]);
+    let (log, stuck) = (site.scratch.text_path("log"), site.scratch.text_path("stuck"));
+    let script = line.replace("LOG", &log).replace("STUCK", &stuck);
+    let script = site.scratch.write("drain", &format!("#!/bin/sh\n{script}\n"));
+    site.add_host_with("h1", &format!("DrainCommand=/bin/sh {script}\n"));
+    site.wait_listed(": 1 ok");
+    let words = move || std::fs::read_to_string(&log).unwrap_or_default().replace('\n', " ");
+    site.roll_out(&[("a.conf", "one")], &[]);
+    assert_eq!(words(), "drain undrain ");
+    site.scratch.write("stuck", "");
+    (site, words)
+}
+
 /// The host is relieved of its work before, and takes it up again after; one that does not is not healthy.
 #[test]
 fn a_host_that_does_not_take_up_its_work_again_says_so() {
     if !has_etcd() {
         return;
     }
-    let mut site = Site::new("hosts-drain", 0, &[]);
-    let (log, stuck) = (site.scratch.text_path("log"), site.scratch.text_path("stuck"));
-    let script = format!("#!/bin/sh\necho $1 >> {log}\n[ $1 = drain ] || [ ! -e {stuck} ]\n");
-    let script = site.scratch.write("drain", &script);
-    site.add_host_with("h1", &format!("DrainCommand=/bin/sh {script}\n"));
-    site.wait_listed(": 1 ok");
-    let words = || std::fs::read_to_string(&log).unwrap_or_default().replace('\n', " ");
-    site.roll_out(&[("a.conf", "one")], &[]);
-    assert_eq!(words(), "drain undrain ");
-    site.scratch.write("stuck", "");
+    let (mut site, words) =
+        with_drain_command("hosts-drain", "echo $1 >> LOG; [ $1 = drain ] || [ ! -e STUCK ]");
     let second = site.push(&[("a.conf", "two")]);
     site.release(&second, &["--patience", "600"]);
     let driver = site.driver();
@@ -910,16 +918,8 @@ fn a_drained_host_is_relieved_of_its_work_by_its_own_command() {
     if !has_etcd() {
         return;
     }
-    let mut site = Site::new("hosts-relieved", 0, &[]);
-    let (log, stuck) = (site.scratch.text_path("log"), site.scratch.text_path("stuck"));
-    let script = format!("#!/bin/sh\n[ ! -e {stuck} ] || exit 1\necho $1 >> {log}\n");
-    let script = site.scratch.write("drain", &script);
-    site.add_host_with("h1", &format!("DrainCommand=/bin/sh {script}\n"));
-    site.wait_listed(": 1 ok");
-    let words = || std::fs::read_to_string(&log).unwrap_or_default().replace('\n', " ");
-    site.roll_out(&[("a.conf", "one")], &[]);
-    assert_eq!(words(), "drain undrain ");
-    site.scratch.write("stuck", "");
+    let (site, words) =
+        with_drain_command("hosts-relieved", "[ ! -e STUCK ] || exit 1; echo $1 >> LOG");
     site.run(&["drain", "h1"]);
     site.wait_listed("/bin/sh drain: exit status: 1");
     std::fs::remove_file(site.scratch.path("stuck")).expect("it was there");

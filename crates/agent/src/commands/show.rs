@@ -22,10 +22,10 @@ const NAMED_MAX: usize = 3;
 /// Root causes on a screen.
 const CAUSES_SHOWN: usize = 8;
 
-/// Hosts out of service that are told of one by one.
+/// Drained hosts that are listed by name.
 const DRAINED_SHOWN: usize = 8;
 
-/// Hosts of which it is told that files hide units of rules.
+/// Hosts that are listed for files that hide units of rules.
 const HIDDEN_SHOWN: usize = 8;
 
 /// How often a screen is drawn.
