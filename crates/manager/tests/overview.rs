@@ -70,6 +70,7 @@ fn all_units_are_told_once_and_then_those_that_changed() {
     // A job says for whom it waits.
     m.call("Job", &json!({"unit": "late.service", "type": "start", "wait": false}));
     m.wait_for("slow.service", "activating/start");
+    m.wait_for("a-b.slice", "active/active");
     let top = m.call("Top", &json!({}));
     let jobs = top["job_rows"].as_array().expect("jobs");
     let late = jobs.iter().find(|job| job["unit"] == "late.service").expect("its job");
