@@ -26,7 +26,7 @@ case $step in
         reboot
         ;;
     1)
-        if ! is_warrener || ! is_try; then fail "it is no try: $(cat /proc/cmdline)"; fi
+        if ! is_warrener || ! is_try; then fail "it is not a try: $(cat /proc/cmdline)"; fi
         say "Warrener, not confirmed, $(cut -d . -f 1 /proc/uptime) s after its boot; $(warren host status | tail -n 1)"
         systemctl is-active --quiet warren-host-fallback.timer || fail "no fallback waits"
         ;;
@@ -38,7 +38,7 @@ case $step in
         reboot
         ;;
     3)
-        if ! is_warrener || ! is_try; then fail "it is no try: $(cat /proc/cmdline)"; fi
+        if ! is_warrener || ! is_try; then fail "it is not a try: $(cat /proc/cmdline)"; fi
         warren host confirm
         # Longer than to the fallback.
         while [ "$(cut -d . -f 1 /proc/uptime)" -lt 200 ]; do sleep 5; done

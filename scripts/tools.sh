@@ -14,7 +14,7 @@ need cc gcc libc6-dev
 need curl curl ca-certificates
 need git git
 need python3 python3
-# Tests end processes with kill(1); that of the shell is no program.
+# Tests end processes with kill(1); that of the shell is not a program.
 [ "${1:-}" != test ] || need ps procps
 # Static programs need the C library's archive too.
 [ -n "$(find /usr/lib /lib -maxdepth 2 -name libc.a 2>/dev/null)" ] || missing="$missing libc6-dev"

@@ -418,7 +418,7 @@ impl Agent {
             }
             Err(fault) => {
                 if !std::mem::replace(&mut self.is_away, true) {
-                    tell!("{fault}; this host goes on with what it has");
+                    tell!("{fault}; this host keeps what it has");
                 }
                 None
             }
@@ -715,7 +715,7 @@ impl Agent {
         });
         self.kept.todo = done.is_err().then_some(todo);
         if let Err(why) = done {
-            tell!("{why}; what is left is done after that");
+            tell!("{why}; the rest is done afterwards");
             self.wakes_at = Some(Instant::now() + MANAGER_REST);
         }
         let _ = self.write_down();

@@ -230,7 +230,7 @@ struct RolloutArgs {
 /// `shop=3`
 fn read_bound(text: &str) -> Result<(String, u32), String> {
     let (app, most) = text.rsplit_once('=').ok_or("APP=N is expected, such as shop=3")?;
-    let most = most.parse().map_err(|_| format!("'{most}' is no number"))?;
+    let most = most.parse().map_err(|_| format!("'{most}' is not a number"))?;
     match app.is_empty() {
         true => Err("the name of the application is missing".to_owned()),
         false => Ok((app.to_owned(), most)),

@@ -123,15 +123,16 @@ impl Settings {
             let value = value.trim();
             let number = |least: u64, most: u64| {
                 let number = value.parse().ok().filter(|n| (least..=most).contains(n));
-                number
-                    .ok_or_else(|| wrong(&format!("{value:?} is no number from {least} to {most}")))
+                number.ok_or_else(|| {
+                    wrong(&format!("{value:?} is not a number from {least} to {most}"))
+                })
             };
             match name.trim() {
                 "Endpoints" => {
                     let urls = value.split_ascii_whitespace().map(|url| endpoint(url).ok_or(url));
                     let urls: Result<Vec<String>, &str> = urls.collect();
                     settings.endpoints.urls = urls.map_err(|url| {
-                        wrong(&format!("{url:?} is no address such as https://HOST:2379"))
+                        wrong(&format!("{url:?} is not an address such as https://HOST:2379"))
                     })?;
                 }
                 "CACertificate" => settings.endpoints.ca = Some(value.into()),
@@ -259,17 +260,17 @@ mod tests {
     fn what_means_nothing_is_said() {
         for (text, why) in [
             ("", "Endpoints= is missing"),
-            ("Endpoints=a:2379", "line 1: \"a:2379\" is no address such as https://HOST:2379"),
+            ("Endpoints=a:2379", "line 1: \"a:2379\" is not an address such as https://HOST:2379"),
             (
                 "Endpoints=http://a/x",
-                "line 1: \"http://a/x\" is no address such as https://HOST:2379",
+                "line 1: \"http://a/x\" is not an address such as https://HOST:2379",
             ),
             ("Endpoint=http://a", "line 1: there is no setting \"Endpoint\""),
             (
                 "Name=a/b",
-                "line 1: \"a/b\" is no name of a host: letters, digits, '-', '_' and '.', at most 128",
+                "line 1: \"a/b\" is not a valid host name: letters, digits, '-', '_' and '.', at most 128",
             ),
-            ("LeaseSec=1", "line 1: \"1\" is no number from 5 to 86400"),
+            ("LeaseSec=1", "line 1: \"1\" is not a number from 5 to 86400"),
             ("Endpoints=http://a\nCertificate=/x", "Certificate= and CertificateKey= go together"),
             ("ReportLogLines=1", "line 1: \"1\" is neither yes nor no"),
             ("x", "line 1: no '=' in it"),

@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Site, has_etcd};
-use warren_testkit::{Dice, Scratch, wait_until};
+use warren_testkit::{Dice, Scratch, wait_for_or, wait_until};
 
 #[test]
 fn a_release_reaches_all_and_a_bad_one_goes_back() {
@@ -80,7 +80,7 @@ fn hosts_that_are_not_as_the_others_are_named() {
     let revision = site.push(&[("a.conf", "two")]);
     let key = site.scratch.text_path("key");
     let begun = site.run(&["release", &revision, "--key", &key, "--wave", "1", "--soak", "3600"]);
-    assert!(begun.contains("! no driver is there, so nothing goes on"), "{begun}");
+    assert!(begun.contains("! no driver is running, so nothing advances"), "{begun}");
     let why = || String::from_utf8_lossy(&site.try_run(&["why"]).stdout).into_owned();
     assert!(why().contains("! no driver is there"), "{}", why());
     let driver = site.driver();
@@ -215,7 +215,7 @@ fn one_place_shows_all_hosts() {
                     h2 a?[31m line\n";
     assert_eq!(logs, expected);
     let why = site.fails(&["logs", "$(id)", "--ssh", &ssh]);
-    assert!(why.contains("is no name of an application"), "{why}");
+    assert!(why.contains("is not a valid application name"), "{why}");
 }
 
 #[test]
@@ -573,12 +573,12 @@ fn nothing_happens_because_the_store_is_away() {
     let etcd = site.etcd.as_ref().expect("it runs");
     etcd.signal("STOP");
     wait_until("both say so", || {
-        ["h1", "h2"].iter().all(|host| site.log(host).contains("goes on with what it has"))
+        ["h1", "h2"].iter().all(|host| site.log(host).contains("keeps what it has"))
     });
-    // One that starts while the store is away goes on with what it has, too.
+    // One that starts while the store is away keeps what it has, too.
     site.hosts[1].agent.take().expect("an agent").kill();
     site.start_agent(1);
-    wait_until("it says so", || site.log("h2").matches("goes on with what it has").count() == 2);
+    wait_until("it says so", || site.log("h2").matches("keeps what it has").count() == 2);
     let etcd = site.etcd.as_ref().expect("it runs");
     etcd.signal("CONT");
     site.wait_listed("2 hosts: 2 ok");
@@ -603,7 +603,13 @@ fn of_three_members_one_may_be_killed_and_another_hang_in_mid_rollout() {
     let _driver = site.driver();
     let on_all = |release: u32| {
         let wanted = format!("release {release} is on all hosts");
-        wait_until(&wanted, || site.run(&["status"]).starts_with(&wanted));
+        let look = || site.run(&["status"]).starts_with(&wanted).then_some(());
+        let tell = || {
+            let logs =
+                ["driver", "h1", "h2", "h3"].map(|name| format!("{name}:\n{}", site.log(name)));
+            format!("{}{}", site.run(&["status"]), logs.concat())
+        };
+        wait_for_or(&wanted, look, tell);
     };
     let revision = site.push(&[("a.conf", "one")]);
     site.release(&revision, &["--wave", "1", "--wave", "1", "--wave", "1", "--soak", "1"]);
@@ -864,7 +870,7 @@ fn a_drained_host_gives_its_copies_to_others() {
     let names = ["h1", "h2", "h3"];
     wait_until("each copy has a host", || all(&site, &names) == [0, 1, 2, 3, 4, 5]);
     let why = site.fails(&["drain", "h9"]);
-    assert!(why.contains("h9 is no host of this site"), "{why}");
+    assert!(why.contains("h9 is not a host of this site"), "{why}");
     let said = site.run(&["drain", "h1", "--reason", "a new disk"]);
     assert!(said.starts_with("h1 is drained. 2 copies move to other hosts"), "{said}");
     wait_until("its copies are elsewhere", || {
@@ -890,7 +896,7 @@ fn a_drained_host_gives_its_copies_to_others() {
     site.wait_listed("away,drained");
     assert_eq!(site.try_run(&["list", "--bad"]).status.code(), Some(0));
     let status = site.roll_out(&[shop, ("a.conf", "two")], &["--wave", "1"]);
-    let words = "release 2 is on all hosts that were there and are in service";
+    let words = "release 2 is on all hosts that were online and are in service";
     assert!(status.starts_with(words) && status.contains(", 1 out of service"), "{status}");
     site.start_agent(0);
     wait_until("it catches up", || site.hosts[0].manager.running().contains("a.service=two"));
@@ -1053,7 +1059,7 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         let (is_done, why) = as_host(words);
         assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
     }
-    // One that is let in no more is told so, and goes on with what it has.
+    // One that is let in no more is told so, and keeps what it has.
     site.run(&["expel", "h2"]);
     wait_until("the host says so", || site.log("h2").contains("the store does not allow this"));
     assert!(

@@ -99,7 +99,7 @@ fn scopes_are_made_of_processes_behind_descriptors() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let invalid = "org.freedesktop.DBus.Error.InvalidArgs: File descriptor";
     let error = scope_of(&mut client, "b.scope", writer.as_fd(), 0).error();
-    assert_eq!(error, format!("{invalid} 0 is no process."));
+    assert_eq!(error, format!("{invalid} 0 is not a process."));
     let error = scope_of(&mut client, "c.scope", own.as_fd(), 1).error();
     assert_eq!(error, format!("{invalid} 1 did not come along."));
     assert_eq!(pids().len(), 1);

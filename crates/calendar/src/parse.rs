@@ -54,7 +54,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no {}", self.part, self.expected)
+        write!(f, "'{}' is not a {}", self.part, self.expected)
     }
 }
 
@@ -202,7 +202,7 @@ fn take_weekdays(text: &str) -> Result<(Option<u8>, &str), Fault> {
     let mut days = 0;
     for word in words.split(',') {
         days |= weekday_range(word)
-            .ok_or_else(|| Fault::new(word, "day of the week, and no word like daily"))?;
+            .ok_or_else(|| Fault::new(word, "day of the week or a word like daily"))?;
     }
     Ok((Some(days), rest.trim_start_matches(' ')))
 }
@@ -431,8 +431,8 @@ mod tests {
     #[test]
     fn what_is_none_is_said_with_the_part_that_is_wrong() {
         let said = |text: &str| Calendar::parse(text).expect_err(text).to_string();
-        assert_eq!(said("nonsense"), "'nonsense' is no day of the week, and no word like daily");
-        assert_eq!(said("25:00"), "'25' is no value or range here");
+        assert_eq!(said("nonsense"), "'nonsense' is not a day of the week or a word like daily");
+        assert_eq!(said("25:00"), "'25' is not a value or range here");
         for text in [
             "", " ", "*", "1", "24:00", "*/2:00", "0/0:00", "5..1:0", "2200-1-1", "Sun..Mon",
             "1:0 ../x",

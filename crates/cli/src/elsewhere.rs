@@ -80,10 +80,10 @@ fn place(host: &str) -> Result<(&str, Option<&str>)> {
         _ => (host, None),
     };
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-    ensure!(port.is_none_or(is_port), "{:?} is no port", port.unwrap_or_default());
+    ensure!(port.is_none_or(is_port), "{:?} is not a port", port.unwrap_or_default());
     let bare = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
     let is_plain = !bare.is_empty() && !bare.starts_with('-') && !bare.contains(['/', ' ']);
-    ensure!(is_plain, "{host:?} is no host: give [USER@]HOST[:PORT]");
+    ensure!(is_plain, "{host:?} is not a host: give [USER@]HOST[:PORT]");
     Ok((bare, port))
 }
 

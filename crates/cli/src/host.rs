@@ -101,7 +101,10 @@ fn is_try(tools: &Tools) -> bool {
 }
 
 fn confirm(tools: &Tools) -> Result<i32> {
-    ensure!(is_try(tools), "this boot is no try of `warren host try`: there is nothing to confirm");
+    ensure!(
+        is_try(tools),
+        "this boot was not started by `warren host try`: there is nothing to confirm"
+    );
     let path = tools.root.join(CONFIRMED);
     fs::write(&path, "").with_context(|| path.display().to_string())?;
     print(

@@ -86,7 +86,7 @@ fn sort(rows: &mut Vec<Ranked>, by: By) {
 pub fn table(rows: &[Ranked], by: By, all: bool, now_us: u64, style: Style) -> String {
     if rows.is_empty() {
         let none = match by {
-            By::Restarts => "No unit was started again by Restart= since somebody asked for it.",
+            By::Restarts => "No unit was restarted by Restart= since its last requested start.",
             By::Memory => {
                 "The kernel counts the memory of no unit here: the cgroup controller `memory` is missing."
             }

@@ -203,7 +203,7 @@ fn doing(state: &State) -> String {
         (false, jobs) => format!("{jobs} jobs: {} at work, {waits} wait", top.jobs_running),
     };
     let reload = top.reloading_us.map(|us| format!("; reloads for {}", span(us)));
-    let paused = if state.is_paused { "; PAUSED, p goes on" } else { "" };
+    let paused = if state.is_paused { "; PAUSED, p resumes" } else { "" };
     format!("{jobs}{}{paused}", reload.unwrap_or_default())
 }
 

@@ -101,7 +101,7 @@ families! {
     TOP_WRITTEN Counter "warren_top_unit_written_bytes" ["unit"] "Bytes that the units that use most wrote to devices.";
     UNIT_STATE Gauge "warren_unit_state" ["unit" "state" "code"] "1, with the state of a unit that --unit selects and its reason code.";
     UNIT_SINCE Gauge "warren_unit_state_since_timestamp_seconds" ["unit"] "When a selected unit came into its state.";
-    UNIT_RESTARTS Gauge "warren_unit_restart_count" ["unit"] "How often Restart= started a selected unit again since somebody asked for it.";
+    UNIT_RESTARTS Gauge "warren_unit_restart_count" ["unit"] "Restarts of a selected unit by Restart= since its last requested start.";
     LOG_UP Gauge "warren_log_up" [] "1 if the log daemon answered the manager, else 0.";
     LOG_ENTRIES Counter "warren_log_entries" [] "Entries that the log daemon took.";
     LOG_BYTES Counter "warren_log_bytes" [] "Bytes of the entries that the log daemon took.";

@@ -479,7 +479,7 @@ mod tests {
         check(
             "object Service \"a\" {\n  ExecStart = \"/bin/x\"\n  Restart = \"sometimes\"\n}",
             "# a.service (1)\n[Service]\nExecStart=/bin/x  # 2\nRestart=sometimes  # 3\n\
-             3 error: a.service: Restart=: 'sometimes' is none of: no, on-success, on-failure, \
+             3 error: a.service: Restart=: 'sometimes' is not one of: no, on-success, on-failure, \
              on-abnormal, on-watchdog, on-abort, always\n",
         );
     }
@@ -527,7 +527,7 @@ mod tests {
              Restart = \"often\"\n  assign where true\n}",
             "# a-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
              # b-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
-             5 error: a-s.service: Restart=: 'often' is none of: no, on-success, on-failure, \
+             5 error: a-s.service: Restart=: 'often' is not one of: no, on-success, on-failure, \
              on-abnormal, on-watchdog, on-abort, always\n",
         );
     }

@@ -9,7 +9,7 @@ use warren_fuzz::{TARGETS, Target, memory};
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("WARREN_FUZZ_TARGET").unwrap_or_default();
     let found = TARGETS.iter().find(|target| target.name == name);
-    found.unwrap_or_else(|| panic!("WARREN_FUZZ_TARGET={name} is no target"))
+    found.unwrap_or_else(|| panic!("WARREN_FUZZ_TARGET={name} is not a target"))
 });
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| memory::run(&TARGET, data));

@@ -70,7 +70,7 @@ impl fmt::Display for Refusal {
             Refusal::Nothing(followed) => write!(
                 f,
                 "the store assigns no release, but this host has followed release {followed}: the store lost what it \
-                 had. This host goes on with what it has until there is a new release"
+                 had. This host keeps what it has until there is a new release"
             ),
             Refusal::NoRelease(number) => write!(f, "release {number} is not in the store"),
             Refusal::Release(fault) => write!(f, "{fault}"),

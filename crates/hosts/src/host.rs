@@ -78,7 +78,7 @@ impl Facts {
                 return wrong("a label's value has at most 256 bytes and no control characters");
             }
             if labels.insert(name.to_owned(), value.to_owned()).is_some() {
-                return wrong("this label is there already");
+                return wrong("this label is given twice");
             }
             if labels.len() > LABELS_MAX {
                 return wrong("a host has at most 64 labels");
@@ -367,7 +367,7 @@ mod tests {
         for (text, wrong) in [
             ("role", "line 1: no '=' in it"),
             ("\nro le=x", "line 2: a label's name has letters, digits, '-', '_' and '.'"),
-            ("a=1\na=2", "line 2: this label is there already"),
+            ("a=1\na=2", "line 2: this label is given twice"),
         ] {
             assert_eq!(Facts::read_labels(text), Err(wrong.to_owned()));
         }

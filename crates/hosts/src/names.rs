@@ -29,7 +29,7 @@ impl fmt::Display for NotAHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no name of a host: letters, digits, '-', '_' and '.', at most 128",
+            "{:?} is not a valid host name: letters, digits, '-', '_' and '.', at most 128",
             self.0
         )
     }

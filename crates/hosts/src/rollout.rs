@@ -272,8 +272,8 @@ impl Rollout {
             (Phase::Done, _) => match (self.absent.is_empty(), self.drained.is_empty()) {
                 (true, true) => "is on all hosts",
                 (true, false) => "is on all hosts that are in service",
-                (false, true) => "is on all hosts that were there",
-                (false, false) => "is on all hosts that were there and are in service",
+                (false, true) => "is on all hosts that were online",
+                (false, false) => "is on all hosts that were online and are in service",
             },
             (Phase::Stopped, true) if self.wave < self.waves.len() => "was stopped on its way back",
             (Phase::Stopped, true) => "went back",

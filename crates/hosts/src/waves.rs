@@ -40,7 +40,7 @@ pub struct NotAStep(String);
 
 impl fmt::Display for NotAStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no step: give 5, 10%, label=value, 'each label' or rest", self.0)
+        write!(f, "{:?} is not a step: give 5, 10%, label=value, 'each label' or rest", self.0)
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Options {
 pub fn run(options: Options) -> Result<(), Failure> {
     let listeners = listen::open(&options.listen)?;
     if listeners.is_empty() {
-        return Err(Failure("no socket was handed over; see --listen".to_owned()));
+        return Err(Failure("no socket was passed; see --listen".to_owned()));
     }
     let Options { args, tls, mut names, .. } = options;
     names.push(Host::read().name().to_owned());

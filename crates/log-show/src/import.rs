@@ -137,7 +137,7 @@ fn tell_left_out(left_out: &LeftOut) {
         warren_sys::tell!("{fields} fields were left out");
     }
     if *lines > 0 {
-        warren_sys::tell!("{lines} lines that are no fields were left out");
+        warren_sys::tell!("{lines} lines that are not fields were skipped");
     }
     if let Some((at, what)) = first {
         warren_sys::tell!(

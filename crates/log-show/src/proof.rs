@@ -30,7 +30,7 @@ pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let state = State::new(secret, time::now_us(), interval_us);
     if !args.force && directory.join(KEY_NAME).exists() {
         let path = directory.join(KEY_NAME);
-        let what = "is there already; --force replaces it, and its ledger";
+        let what = "exists already; --force replaces it, and its ledger";
         return Err(Failure(format!("{} {what}", path.display())));
     }
     write_key(&directory, &state, args.force)?;
@@ -56,7 +56,7 @@ pub fn verify(args: &Args, stores: &[Store]) -> Result<bool, Failure> {
         .collect();
     let Some(key) = &args.verify_key else {
         if !with_ledger.is_empty() && !args.quiet {
-            warren_sys::tell!("There is a ledger; without --verify-key it is not looked at.");
+            warren_sys::tell!("There is a ledger; it is checked only with --verify-key.");
         }
         return Ok(true);
     };

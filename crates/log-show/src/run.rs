@@ -265,7 +265,7 @@ fn list_values(
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
     if !is_valid_name(field.as_bytes()) {
-        return Err(Failure(format!("'{field}' is no name of a field")));
+        return Err(Failure(format!("'{field}' is not a valid field name")));
     }
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);

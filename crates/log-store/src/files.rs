@@ -295,7 +295,7 @@ pub fn read_small(path: &std::path::Path, max_bytes: u64) -> std::io::Result<Vec
     match bytes.len() as u64 > max_bytes {
         true => Err(std::io::Error::new(
             std::io::ErrorKind::FileTooLarge,
-            "it is no file of ours, it is too large",
+            "it is not one of our files: it is too large",
         )),
         false => Ok(bytes),
     }

@@ -242,7 +242,7 @@ fn services_see_the_images_that_their_units_ask_for() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), m.console());
     let said = m.console();
     for (what, why) in [
-        ("garbage", "it has neither a file system nor a partition table that is known"),
+        ("garbage", "it has no file system or partition table that Warrener knows"),
         ("cut", "ends behind it"),
         ("short", "the ext4 in it cannot be mounted"),
         ("hashed", "dm-verity is not supported"),

@@ -82,7 +82,7 @@ fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
     m.kill_manager();
     m.run(&["umount", "/run/other"]).expect("nobody uses it");
     m.wait_for("run-data.mount", "active/mounted");
-    until("what went meanwhile is no unit", || {
+    until("what went meanwhile is not a unit", || {
         (show(&m, "run-other.mount", "LoadState") == "not-found").then_some(())
     });
     assert_eq!(show(&m, "run-data.mount", "SourcePath"), "/proc/self/mountinfo");
@@ -98,7 +98,7 @@ fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
     });
 
     m.run(&["umount", "/run/data"]).expect("nobody uses it");
-    until("it is no unit any more", || {
+    until("it is not a unit any more", || {
         (show(&m, "run-data.mount", "LoadState") == "not-found").then_some(())
     });
     assert_eq!(m.state("run-data.mount"), "inactive/dead");

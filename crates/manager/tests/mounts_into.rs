@@ -202,7 +202,7 @@ fn an_image_is_mounted_into_a_service_that_runs() {
         (
             "own /run/w/garbage.raw",
             "Failed to mount /run/w/garbage.raw on /run/at in unit's namespace: /run/w/garbage.raw: \
-             it has neither a file system nor a partition table that is known",
+             it has no file system or partition table that Warrener knows",
         ),
     ];
     for (arguments, text) in refusals {

@@ -119,7 +119,10 @@ fn open(left: &Continuation) -> Result<Session, String> {
     match opened {
         Ok(credentials) => {
             if let Some(why) = credentials {
-                eprintln!("warren-pam: service {service}, user {}: {why}; goes on", left.user);
+                eprintln!(
+                    "warren-pam: service {service}, user {}: {why}; the session goes on",
+                    left.user
+                );
             }
             Ok(session)
         }

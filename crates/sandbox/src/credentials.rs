@@ -63,7 +63,7 @@ pub fn parse(setting: &str, line: &str) -> Result<Credential, String> {
         let is_good = |text: &str| is_name(text) && !text.contains('*');
         if !is_good(&format!("{begin}x")) || !is_good(&format!("{new}x")) || is_one && !is_name(id)
         {
-            return Err(format!("'{line}' is no name, or beginning of names, of credentials"));
+            return Err(format!("'{line}' is not a credential name or a prefix of one"));
         }
         let begin = begin.to_owned();
         let source = if is_one { Source::Store(begin) } else { Source::StoreBeginning(begin) };
@@ -75,14 +75,16 @@ pub fn parse(setting: &str, line: &str) -> Result<Credential, String> {
     let id = id.to_owned();
     let source = match (setting, rest) {
         ("SetCredential" | "SetCredentialEncrypted", None) => {
-            return Err("there is no value behind the name".to_owned());
+            return Err("the value is missing after the name".to_owned());
         }
         ("SetCredentialEncrypted", Some(value)) => Source::Value(base64_text(value)?),
         ("SetCredential", Some(value)) => Source::Value(unescape(value)?),
         (_, None | Some("")) => Source::Store(id.clone()),
         (_, Some(path)) if path.starts_with('/') => Source::Path(path.to_owned()),
         (_, Some(name)) if is_name(name) => Source::Store(name.to_owned()),
-        (_, Some(other)) => return Err(format!("'{other}' is neither a path nor a name")),
+        (_, Some(other)) => {
+            return Err(format!("'{other}' is neither an absolute path nor a credential name"));
+        }
     };
     Ok(Credential { id, source, is_sealed: is_sealed(setting) })
 }
@@ -116,7 +118,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
             out.push(byte);
             continue;
         }
-        let (_, letter) = rest.next().ok_or("there is a backslash at its end")?;
+        let (_, letter) = rest.next().ok_or("it ends in a backslash")?;
         let (base, digits) = match letter {
             b'a' => (0, vec![7]),
             b'b' => (0, vec![8]),
@@ -132,7 +134,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
                 let others = rest.by_ref().take(2).map(|(_, digit)| digit);
                 (8, [letter].into_iter().chain(others).collect())
             }
-            _ => return Err(format!("'\\{}' is no escape", char::from(letter))),
+            _ => return Err(format!("'\\{}' is not an escape", char::from(letter))),
         };
         if base == 0 {
             out.extend(digits);
@@ -141,7 +143,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
         let digits = String::from_utf8_lossy(&digits);
         let byte =
             u8::from_str_radix(&digits, base).ok().filter(|_| digits.len() == base_len(base));
-        out.push(byte.ok_or_else(|| format!("the escape at {at} is no byte"))?);
+        out.push(byte.ok_or_else(|| format!("the escape at {at} is not a byte"))?);
     }
     Ok(out)
 }

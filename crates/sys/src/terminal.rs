@@ -190,7 +190,9 @@ fn say_to(output: BorrowedFd<'_>, line: &[u8], missed: &Missed) {
     let was_cut = missed.is_cut.swap(false, Ordering::Relaxed);
     let mut told = if was_cut { b"\n".to_vec() } else { Vec::new() };
     if before > 0 {
-        told.extend_from_slice(format!("(lines that nobody took: {before})\n").as_bytes());
+        told.extend_from_slice(
+            format!("({before} lines lost: the terminal did not take them)\n").as_bytes(),
+        );
     }
     told.extend_from_slice(line);
     let taken = match write_now(output, &told) {
@@ -327,7 +329,7 @@ mod tests {
         rest
     }
 
-    const REST: &str = "(lines that nobody took: 3)\nnext\nlast\n";
+    const REST: &str = "(3 lines lost: the terminal did not take them)\nnext\nlast\n";
 
     #[test]
     fn a_pipe_that_nobody_reads_holds_nobody_up_and_is_told_what_it_missed() {
@@ -350,7 +352,7 @@ mod tests {
         say_to(file.as_fd(), b"line\n", &missed);
         let text = std::fs::read_to_string(&path).expect("it is there");
         std::fs::remove_file(&path).expect("it is there");
-        assert_eq!(text, "(lines that nobody took: 2)\nline\n");
+        assert_eq!(text, "(2 lines lost: the terminal did not take them)\nline\n");
     }
 
     #[test]
@@ -369,7 +371,7 @@ mod tests {
         let mut rest = String::new();
         reader.read_to_string(&mut rest).expect("it is text");
         let lines = rest.trim_start_matches('x');
-        assert_eq!(lines, "\n(lines that nobody took: 2)\nnext\nlast\n");
+        assert_eq!(lines, "\n(2 lines lost: the terminal did not take them)\nnext\nlast\n");
     }
 
     /// Both ends of a terminal: who types, and who reads (pty(7)).

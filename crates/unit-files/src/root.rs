@@ -145,5 +145,5 @@ fn kind(directory: &OwnedFd, name: &str, listed: FileType) -> Kind {
 /// What a link says.
 pub(crate) fn link_target(directory: &OwnedFd, name: &str) -> io::Result<String> {
     let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
-    target.into_string().map_err(|_| io::Error::other("its target is no text"))
+    target.into_string().map_err(|_| io::Error::other("its target is not valid UTF-8"))
 }

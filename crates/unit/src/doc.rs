@@ -37,7 +37,7 @@ const OTHERWISE: [(&str, &str); 15] = [
     ),
     (
         "TimeoutCleanSec=",
-        "whoever asked for the cleaning is told that its time is over. The unit does not fail by it.",
+        "the caller of the cleaning is told that it timed out. The unit does not fail.",
     ),
     (
         "DisableControllers=",

@@ -169,7 +169,7 @@ impl<'m, 'a> Loader<'m, 'a> {
             Some(rule) => self.written_units(entry, from, units, rule.relation()),
             None => {
                 let words = RestartRule::WORDS.join(", ");
-                let fault = Fault::new(0, format!("'{word}' is none of {words}"));
+                let fault = Fault::new(0, format!("'{word}' is not one of {words}"));
                 self.merged.fault(entry, Code::BadValue, &fault);
             }
         }

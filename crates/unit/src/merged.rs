@@ -335,6 +335,6 @@ pub(crate) fn known_word<T>(
             Kind::Word(words) | Kind::BoolOr(words) => words.join(", "),
             _ => String::new(),
         };
-        Fault { offset: 0, message: format!("'{text}' is none of: {known}") }
+        Fault { offset: 0, message: format!("'{text}' is not one of: {known}") }
     })
 }

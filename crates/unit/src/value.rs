@@ -229,7 +229,7 @@ pub fn tasks(text: &str) -> Parsed<TasksLimit> {
 
 /// `yes`, `no`, `error` or `auto` (systemd-system.conf(5), "ShowStatus=").
 pub fn show_status(text: &str) -> Parsed<ShowStatus> {
-    let bad = || Fault::new(0, format!("'{text}' is none of: yes, no, error, auto"));
+    let bad = || Fault::new(0, format!("'{text}' is not one of: yes, no, error, auto"));
     match boolean(text) {
         Ok(true) => Ok(ShowStatus::Yes),
         Ok(false) => Ok(ShowStatus::No),
@@ -239,7 +239,8 @@ pub fn show_status(text: &str) -> Parsed<ShowStatus> {
 
 /// `freeze`, `reboot` or `poweroff` (systemd-system.conf(5) of systemd 256, "CrashAction=").
 pub fn crash_action(text: &str) -> Parsed<CrashAction> {
-    let bad = || Fault::new(0, format!("'{text}' is none of: {}", CrashAction::WORDS.join(", ")));
+    let bad =
+        || Fault::new(0, format!("'{text}' is not one of: {}", CrashAction::WORDS.join(", ")));
     CrashAction::from_word(text).ok_or_else(bad)
 }
 

@@ -208,7 +208,7 @@ impl Asker {
             connect(&self.control, PATIENCE).map_err(|error| clean(&error.to_string()))?;
         let answer = client.call(&record).map_err(|error| clean(&error.to_string()))?;
         let bytes =
-            warren_trace::base64::decode(&answer.data).ok_or("the answer is no recording")?;
+            warren_trace::base64::decode(&answer.data).ok_or("the answer is not a recording")?;
         let read = warren_trace::record::read(&bytes).map_err(|error| error.to_string())?;
         if read.0.events.is_empty() {
             return Err("Nothing was recorded in that time.".to_owned());

@@ -22,19 +22,15 @@ pub const SECRET_FIELD: &str = "X-Warren-Secret";
 
 const OTHER_HOST: Refusal =
     Refusal(421, "Not a name of this machine: use its address, or start warren-web with --name.");
-const TWO_OF_THEM: Refusal = Refusal(400, "A field is there twice.");
+const TWO_OF_THEM: Refusal = Refusal(400, "A field is given twice.");
 const NO_TOKEN: Refusal = Refusal(401, "Log in first.");
 const OTHER_SITE: Refusal = Refusal(403, "The request comes from another site.");
 const READ_ONLY: Refusal =
     Refusal(403, "Nothing can be changed here: start warren-web with --allow-actions.");
-const NO_ACTIONS_HERE: Refusal = Refusal(
-    403,
-    "Over TCP only those who have a token may do this: start warren-web with --token-file.",
-);
-const NO_SECRETS_HERE: Refusal = Refusal(
-    403,
-    "Over TCP this is shown to those who have a token: start warren-web with --token-file.",
-);
+const NO_ACTIONS_HERE: Refusal =
+    Refusal(403, "Over TCP this needs a token: start warren-web with --token-file.");
+const NO_SECRETS_HERE: Refusal =
+    Refusal(403, "Over TCP, reading this needs a token: start warren-web with --token-file.");
 
 /// What this run allows.
 #[derive(Debug, Default)]

@@ -86,7 +86,7 @@ pub(super) fn admit(site: &Site, host: &HostId, file: &Path, again: bool) -> Res
     }
     let password = crate::signing::random_text().map_err(|why| anyhow!(why))?;
     if !again && file.exists() {
-        bail!("{}: it is there already", file.display());
+        bail!("{}: it exists already", file.display());
     }
     // An old password stays what it is until there is a new one.
     let fresh = file.with_added_extension("new");

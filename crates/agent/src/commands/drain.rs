@@ -29,7 +29,7 @@ pub(super) fn drain(
     );
     let hosts = site.hosts()?;
     let Some(known) = hosts.get(host) else {
-        bail!("{host} is no host of this site; `warren-hosts list` shows all of them");
+        bail!("{host} is not a host of this site; `warren-hosts list` shows all of them");
     };
     let before = known.drained.as_ref();
     let drain = Drain {

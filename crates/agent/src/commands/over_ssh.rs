@@ -44,7 +44,7 @@ pub(super) fn logs(site: &Site, args: &LogsArgs) -> Result<i32> {
     let hosts = site.hosts()?;
     let hosts: Vec<&Host> =
         hosts.values().filter(|host| host.is_there() && has_labels(host, &args.label)).collect();
-    ensure!(!hosts.is_empty(), "no host that is there has these labels");
+    ensure!(!hosts.is_empty(), "no host that is online has these labels");
     let limit = if args.follow { hosts.len() } else { HOSTS_AT_ONCE };
     ensure!(
         limit <= HOSTS_AT_ONCE,
@@ -76,14 +76,14 @@ fn address(host: &Host) -> &str {
 
 fn one(host: &Host, args: &LogsArgs, out: &Mutex<std::io::Stdout>) -> Result<()> {
     let address = address(host);
-    ensure!(!address.starts_with('-'), "{address:?} is no address");
+    ensure!(!address.starts_with('-'), "{address:?} is not an address");
     let mut ssh = Command::new(&args.ssh);
     ssh.args(["-x", "-o", "BatchMode=yes", "--", address, "warren", "logs", "-o", "short-iso"]);
     ssh.arg("-n").arg(args.lines.to_string());
     ssh.args(args.follow.then_some("-f"));
     if let Some(app) = &args.app {
         // The shell there sees this.
-        ensure!(warren_hosts::names::is_name(app), "{app:?} is no name of an application");
+        ensure!(warren_hosts::names::is_name(app), "{app:?} is not a valid application name");
         ssh.args(["-u", &format!("'{app}-*'"), "-u", app]);
     }
     ssh.stdin(Stdio::null()).stdout(Stdio::piped());

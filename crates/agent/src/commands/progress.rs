@@ -211,7 +211,7 @@ pub(super) fn driver_line(rollout: &Rollout, driver: Option<&str>) -> String {
     match driver {
         _ if rollout.is_over() => String::new(),
         Some(machine) => format!("  driven by {}\n", clean(machine)),
-        None => "! no driver is there, so nothing goes on: systemctl start warren-hosts.service, or warren-hosts drive\n"
+        None => "! no driver is running, so nothing advances: systemctl start warren-hosts.service, or warren-hosts drive\n"
             .to_owned(),
     }
 }
@@ -345,7 +345,7 @@ mod tests {
     fn who_drives_is_said_while_there_is_something_to_drive() {
         let mut rollout = rollout(&[&["a"]]);
         assert_eq!(driver_line(&rollout, Some("op-1")), "  driven by op-1\n");
-        assert!(driver_line(&rollout, None).starts_with("! no driver is there, so nothing goes"));
+        assert!(driver_line(&rollout, None).starts_with("! no driver is running, so nothing"));
         rollout.stop(String::new());
         assert_eq!(driver_line(&rollout, None), "");
     }

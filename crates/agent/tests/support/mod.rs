@@ -279,8 +279,10 @@ impl Site {
         Process(drive.stderr(Stdio::null()).spawn().expect("a driver"))
     }
 
+    /// What it says is in the log `driver`.
     pub fn driver(&self) -> Process {
-        Process(self.command(&["drive"]).stderr(Stdio::null()).spawn().expect("a driver"))
+        let log = std::fs::File::create(self.scratch.path("driver.log")).expect("a log");
+        Process(self.command(&["drive"]).stderr(log).spawn().expect("a driver"))
     }
 
     /// Rules as a revision: its name. A text that is a word is a comment, which the recorder reads as a unit's.

@@ -302,7 +302,7 @@ fn process_of(call: &Invocation<'_>, index: u32) -> Result<u32, BusError> {
     let pidfd = descriptor(call, index)?;
     let pid = process::pidfd_pid(pidfd).ok().and_then(|pid| u32::try_from(pid).ok());
     let pid = pid.filter(|pid| *pid > 0);
-    pid.ok_or_else(|| BusError::invalid_args(format!("File descriptor {index} is no process.")))
+    pid.ok_or_else(|| BusError::invalid_args(format!("File descriptor {index} is not a process.")))
 }
 
 fn auxiliary_unit(name: &str, body: &mut Reader<'_>) -> Result<(UnitName, String), Refusal> {

@@ -442,7 +442,7 @@ impl Server {
                 Ok(())
             }
             BrokerMessage::NotNamed(why) => {
-                self.backend.remark(&format!("{NAME} could not be had on the bus: {why}"));
+                self.backend.remark(&format!("{NAME} could not be acquired on the bus: {why}"));
                 Err(Gone::NoGreeting)
             }
         }

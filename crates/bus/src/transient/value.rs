@@ -351,7 +351,7 @@ fn signed_number(property: &Property<'_>, value: i32) -> Result<Option<String>, 
 fn signal(number: i32, name: &str) -> Result<String, Fault> {
     match Signal::new(number) {
         Some(signal) => Ok(signal.to_string()),
-        None => Err(invalid(name, "is no signal")),
+        None => Err(invalid(name, "is not a signal")),
     }
 }
 

@@ -312,9 +312,9 @@ fn files(plan: &Plan<'_>, seen: &Observed, lines: &mut Lines) {
     }
     for path in &writable.shared {
         if seen.made.contains(path) {
-            lines.0.push(
-                "# the run made this one, and it has to be there when the unit starts".to_owned(),
-            );
+            lines
+                .0
+                .push("# the run made this one, and it must exist when the unit starts".to_owned());
         }
         lines.set("ReadWritePaths", quoted(&path.to_string_lossy()));
     }
@@ -560,7 +560,7 @@ mod tests {
             &["ReadWritePaths=/srv/data/below", "LogsDirectory"],
         );
         let (made, written) = (paths(&["/srv/new"]), paths(&["/srv/new"]));
-        let has = ["# the run made this one, and it has to be there when the unit starts"];
+        let has = ["# the run made this one, and it must exist when the unit starts"];
         check(&Observed { made, written, ..Observed::default() }, &has, &[]);
         let written = paths(&["/root/.cache/app"]);
         check(&Observed { written, ..Observed::default() }, &["ProtectHome=no"], &["DynamicUser"]);

@@ -143,7 +143,7 @@ pub(crate) fn run(args: &NewArgs, global: &Global) -> Result<i32> {
     let name = UnitName::parse(&name).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
     ensure!(name.unit_type() == UnitType::Service, "{name}: only services are written");
     if let Some(path) = args.output.as_deref().filter(|path| path.exists()) {
-        bail!("{} is there already", path.display());
+        bail!("{} exists already", path.display());
     }
     let [word, arguments @ ..] = &args.command[..] else { bail!("there is no command") };
     let mut command = vec![program(word)?];

@@ -146,7 +146,7 @@ fn show_root_directories(mut cover: Option<&mut Cover>) -> Result<()> {
 fn mount_proc() -> Result<()> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount::mount("proc", &format!("{NEW_ROOT}/proc"), "proc", strict, "").context(
-        "a /proc of its own is not allowed here (is the host's partly covered, as in a container?)",
+        "mounting a new /proc is not allowed here (is the host's /proc partly covered, as in a container?)",
     )
 }
 

@@ -38,7 +38,7 @@ pub fn show(nested: &mut Nested, units: &Path, sets: u32, echo: &Path) -> Result
     let answer = nested.call(&ReloadConfiguration::default())?;
     reloaded("reload, nothing changed", &answer);
     let answer = nested.call(&ReloadConfiguration { full: true, ..Default::default() })?;
-    reloaded("reload, every file looked at", &answer);
+    reloaded("reload, every file read", &answer);
     restart(nested, &service(1))?;
     memory(nested)
 }

@@ -62,7 +62,7 @@ fn give(core: &mut Core, unit: UnitId, user: &str, group: Option<&str>) {
             false => match core.resources.dynamic_users.take(name, unit) {
                 Some(number) => Number::Given(number),
                 None => {
-                    let text = "there is no number for it that nobody else has";
+                    let text = "no free UID is left for it";
                     refused = Some(format!("dynamic user {name}: {text}").into());
                     Number::Static
                 }

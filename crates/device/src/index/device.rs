@@ -191,7 +191,7 @@ impl Refusal {
             Refusal::NotReady(NotReady::ArrayInactive) => "the array is not assembled",
             Refusal::NotReady(NotReady::MapperSuspended) => "suspended by device-mapper",
             Refusal::NotReady(NotReady::Rules) => "blocked by udev rules",
-            Refusal::NotReady(NotReady::NotInitialized) => "udev has not looked at it yet",
+            Refusal::NotReady(NotReady::NotInitialized) => "udev has not processed it yet",
             Refusal::NotReady(NotReady::NoMedium) => "no medium",
             Refusal::MultipathPath => "a path of a multipath device",
             Refusal::RaidLeg => "a leg of a running array",

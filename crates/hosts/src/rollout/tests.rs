@@ -264,7 +264,7 @@ fn a_host_that_is_undrained_in_mid_rollout_catches_up() {
     site.fine(&[1]);
     site.step(5);
     assert_eq!((site.step(30), site.rollout.phase), (String::new(), Phase::Done));
-    assert_eq!(site.rollout.words(), "is on all hosts that were there");
+    assert_eq!(site.rollout.words(), "is on all hosts that were online");
     // On the way back it is told what the others are, and nobody waits for it.
     let mut site = Site::new(&[&[0, 1]], &[], policy());
     site.step(0);

@@ -62,7 +62,7 @@ impl std::fmt::Display for WireError {
         match self {
             WireError::Empty => write!(f, "empty packet"),
             WireError::Version(v) => {
-                write!(f, "packet of version {v} of the protocol, which is not ours")
+                write!(f, "packet of protocol version {v}, which this program does not speak")
             }
             WireError::Malformed => write!(f, "malformed packet"),
             WireError::TooLarge => write!(f, "packet too large"),

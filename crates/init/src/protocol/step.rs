@@ -27,7 +27,7 @@ macro_rules! steps {
 
 steps! {
     Request = 2, "INVALIDARGUMENT", "The request itself: malformed, or with too few fds.";
-    Feature = 3, "NOTIMPLEMENTED", "It demands something this helper does not know.";
+    Feature = 3, "NOTIMPLEMENTED", "It asks for something that this helper does not know.";
     Chdir = 200, "CHDIR", "Changing to the working directory.";
     Nice = 201, "NICE", "Setting the scheduling priority.";
     Fds = 202, "FDS", "Installing the file descriptors to be passed.";

@@ -166,7 +166,7 @@ fn tls(args: &Args) -> Result<Arc<Renewed<ClientConfig>>, Failure> {
     let key = or_set(&args.key, "ServerKeyFile");
     let trust = or_set(&args.trust, "TrustedCertificateFile");
     if cert.is_some() != key.is_some() {
-        return Err(Failure("a certificate and its key come together".to_owned()));
+        return Err(Failure("give both a certificate and its key".to_owned()));
     }
     tls::client(cert.zip(key), trust).map(Arc::new)
 }

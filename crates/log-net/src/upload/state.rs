@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<Option<Cursor>, Failure> {
     let cursor = text.lines().find_map(|line| line.strip_prefix(KEY)).and_then(Cursor::parse);
     if cursor.is_none() {
         warren_sys::tell!(
-            "{}: there is no cursor in it; sending the log from its beginning",
+            "{}: it holds no cursor; sending the log from its beginning",
             path.display()
         );
     }

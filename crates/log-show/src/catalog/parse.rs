@@ -32,11 +32,11 @@ pub fn parse(text: &str, language: &str) -> Result<Texts, (usize, &'static str)>
         if let Some(begun) = line.strip_prefix("-- ").filter(|_| after_blank).and_then(heading) {
             let (id, own) = begun;
             if own.is_some_and(|own| !(2..=LANGUAGE_BYTES_MAX).contains(&own.len())) {
-                return Err((number + 1, "this is no language"));
+                return Err((number + 1, "not a valid language tag"));
             }
             let key = (id, own.unwrap_or(language).to_owned());
             if texts.iter().any(|(known, _)| *known == key) {
-                return Err((number + 1, "this message was there before"));
+                return Err((number + 1, "this message is given twice"));
             }
             texts.push((key, Text::default()));
             (after_blank, in_head) = (false, true);
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn what_is_no_catalog() {
         check("rubbish", &["1: this is before the first message"]);
-        check("-- ID1 x|", &["1: this is no language"]);
-        check("-- ID1|A: b||-- ID1|", &["4: this message was there before"]);
+        check("-- ID1 x|", &["1: not a valid language tag"]);
+        check("-- ID1|A: b||-- ID1|", &["4: this message is given twice"]);
     }
 
     #[test]

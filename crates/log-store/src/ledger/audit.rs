@@ -57,7 +57,7 @@ impl Reading {
         let (record, text, signature) = Record::parse(line).ok_or("not a valid line")?;
         let due = self.marked.map_or(0, |epoch| epoch + 1);
         match record.what {
-            What::Mark if record.epoch != due => return Err("an epoch is missing or there twice"),
+            What::Mark if record.epoch != due => return Err("an epoch is missing or repeated"),
             What::Mark if self.marked.is_some() => self.key = self.key.next(),
             What::Mark => {}
             _ if self.marked != Some(record.epoch) => return Err("it belongs to another epoch"),

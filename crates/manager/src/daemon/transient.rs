@@ -121,7 +121,7 @@ impl Daemon {
         }
         let result = match self.attach(unit, "", pids) {
             Ok(0) => {
-                let error = "none of its processes is there any more".to_owned();
+                let error = "none of its processes exists any more".to_owned();
                 Done::Failed { error }
             }
             Ok(_) => Done::Ok,

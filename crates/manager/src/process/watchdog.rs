@@ -160,7 +160,7 @@ impl Open {
         let waits = match asked.map(|asked| self.device.set_timeout(asked)) {
             Some(Ok(set)) => Some(set),
             Some(Err(e)) => {
-                say!("the watchdog waits as long as it does by itself: {}", e.message());
+                say!("the watchdog keeps its own timeout: {}", e.message());
                 self.device.timeout().ok()
             }
             None => self.device.timeout().ok(),
@@ -190,7 +190,7 @@ impl Open {
     fn ping(&mut self, now: Monotonic) {
         self.due = now.after(self.every);
         if let Err(e) = self.device.ping() {
-            say!("cannot tell the watchdog that the manager is there: {}", e.message());
+            say!("cannot ping the watchdog: {}", e.message());
         }
     }
 }

@@ -150,7 +150,7 @@ impl Tools {
             ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
                 Done::Failed { error: format!("killed by signal {n}") }
             }
-            ExitStatus::Unknown => Done::Failed { error: "nobody saw how it ended".to_owned() },
+            ExitStatus::Unknown => Done::Failed { error: "its exit status is unknown".to_owned() },
         };
         Some((effect, result))
     }

@@ -36,9 +36,8 @@ pub struct FileLayout {
 /// # Errors
 /// What is missing, for people.
 pub fn file_layout(btf: &[u8]) -> Result<FileLayout, String> {
-    let types =
-        Types::read(btf).ok_or("the kernel's description of its types is not understood")?;
-    let missing = |what: &str| format!("the kernel's description of its types has no {what}");
+    let types = Types::read(btf).ok_or("cannot read the kernel's type information (BTF)")?;
+    let missing = |what: &str| format!("the kernel's type information (BTF) lacks {what}");
     let function = types.function(FUNCTION).ok_or_else(|| missing(FUNCTION))?;
     let file = types.first_parameter(function).ok_or_else(|| missing("parameter of it"))?;
     let (flags, _) = types.member(file, "f_flags").ok_or_else(|| missing("file.f_flags"))?;
@@ -47,7 +46,7 @@ pub fn file_layout(btf: &[u8]) -> Result<FileLayout, String> {
     let (magic, number) =
         types.member(to, "s_magic").ok_or_else(|| missing("super_block.s_magic"))?;
     if types.bytes_of_number(number) != Some(8) {
-        return Err("the kernel's numbers of file systems have not 64 bits".to_owned());
+        return Err("the kernel's superblock magic number is not 64 bits wide".to_owned());
     }
     Ok(FileLayout { function, flags, inode, super_block, magic })
 }
@@ -355,11 +354,14 @@ mod tests {
             let error = file_layout(&kernel(change)).expect_err("it is refused");
             assert!(error.contains(expected), "{error}");
         };
-        check(|made| (made.add("int", kind::INT, 0, 4, &[32]), 16), "have not 64 bits");
-        check(|made| (made.add("odd", 31, 0, 4, &[]), 16), "is not understood");
-        check(|_| (99, 16), "have not 64 bits");
-        check(|made| (usual(made).0, 40_000), "no file.f_inode");
+        check(|made| (made.add("int", kind::INT, 0, 4, &[32]), 16), "not 64 bits wide");
+        check(
+            |made| (made.add("odd", 31, 0, 4, &[]), 16),
+            "cannot read the kernel's type information",
+        );
+        check(|_| (99, 16), "not 64 bits wide");
+        check(|made| (usual(made).0, 40_000), "lacks file.f_inode");
         // A type that is behind itself.
-        check(|made| (made.add("loop", kind::TYPEDEF, 0, 4, &[]), 16), "have not 64 bits");
+        check(|made| (made.add("loop", kind::TYPEDEF, 0, 4, &[]), 16), "not 64 bits wide");
     }
 }

@@ -40,9 +40,10 @@ impl Pinned {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Pinned, String> {
-        let (name, path) = text.split_once(':').ok_or("says no path behind a colon")?;
+        let (name, path) = text.split_once(':').ok_or("lacks a path after the colon")?;
         let known = PLACES.iter().find(|(known, _)| *known == name);
-        let (_, place) = known.ok_or_else(|| format!("has '{name}', where no program is asked"))?;
+        let (_, place) =
+            known.ok_or_else(|| format!("has '{name}', which is not an attach type"))?;
         Ok(Pinned { place: *place, path: crate::paths::simple(path)?.into() })
     }
 

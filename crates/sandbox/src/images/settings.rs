@@ -50,7 +50,7 @@ impl Image {
     pub(crate) fn mounted(word: &str) -> Result<Image, String> {
         let (parts, optional) = parts(word);
         let [source, target, options @ ..] = &parts[..] else {
-            return Err("does not say where it is mounted".to_owned());
+            return Err("has no mount point".to_owned());
         };
         let place = Place::Path(absolute(target)?);
         Ok(Image { path: absolute(source)?, optional, place, options: tuples(options)? })
@@ -90,7 +90,8 @@ pub fn parse_options(word: &str) -> Result<(Role, String), String> {
 }
 
 fn role(name: &str) -> Result<Role, String> {
-    Role::from_name(name).ok_or_else(|| format!("has '{name}', which is no part of an image"))
+    Role::from_name(name)
+        .ok_or_else(|| format!("has '{name}', which is not a partition designator"))
 }
 
 /// Either one list of options, or a part and its options in turns.
@@ -101,10 +102,10 @@ fn tuples(parts: &[String]) -> Result<Splits, String> {
             .chunks_exact(2)
             .map(|pair| match pair {
                 [part, options] => Ok((role(part)?, options.clone())),
-                _ => Err("has a part without options".to_owned()),
+                _ => Err("has a partition without options".to_owned()),
             })
             .collect(),
-        _ => Err("has a part without options".to_owned()),
+        _ => Err("has a partition without options".to_owned()),
     }
 }
 

@@ -155,7 +155,7 @@ pub fn layout(head: &[u8], bytes: u64) -> Result<Layout, String> {
     }
     match mbr(head, bytes)? {
         Some(part) => Ok(Layout::Parts(vec![part])),
-        None => Err("it has neither a file system nor a partition table that is known".to_owned()),
+        None => Err("it has no file system or partition table that Warrener knows".to_owned()),
     }
 }
 
@@ -189,9 +189,9 @@ fn chosen(entries: Vec<Entry>) -> Result<Vec<Part>, String> {
             Ok(vec![Part { role: Role::Root, bytes: entry.bytes.clone(), read_only }])
         }
         (Some(_), Some(_)) => {
-            Err("it has several partitions, and none says that it is the root".to_owned())
+            Err("it has several partitions, and none is marked as the root".to_owned())
         }
-        (None, _) => Err("it has no partition with a root for this architecture".to_owned()),
+        (None, _) => Err("it has no root partition for this architecture".to_owned()),
     }
 }
 
@@ -243,7 +243,7 @@ fn mbr(head: &[u8], bytes: u64) -> Result<Option<Part>, String> {
     let entries = head.get(446..510).unwrap_or_default().chunks_exact(16);
     let mut of_linux = entries.filter(|entry| entry.get(4) == Some(&LINUX));
     let (Some(entry), None) = (of_linux.next(), of_linux.next()) else {
-        return Err("its partition table does not have one Linux partition".to_owned());
+        return Err("its partition table does not have exactly one Linux partition".to_owned());
     };
     let lba = |at| number(entry, at, 4).unwrap_or(0) as u64;
     let begin = lba(8) * SECTOR;
@@ -256,7 +256,7 @@ fn within(range: Range<u64>, bytes: u64) -> Result<Range<u64>, String> {
     match range.end <= bytes && !range.is_empty() {
         true => Ok(range),
         false => Err(format!(
-            "a partition at bytes {} to {} ends behind it: it has {bytes} bytes",
+            "a partition at bytes {} to {} extends past its end: it has {bytes} bytes",
             range.start, range.end
         )),
     }

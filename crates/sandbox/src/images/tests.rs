@@ -82,11 +82,11 @@ fn partitions_are_found_by_what_they_are() {
     check(&[(USR, 100, 199, 0)], "Usr 51200..102400");
     check(&[(GENERIC, 100, 199, 0)], "Root 51200..102400");
     check(&[(ROOT, 100, 199, 1 << 63), (GENERIC, 300, 399, 0)], "Root 153600..204800");
-    let several = "it has several partitions, and none says that it is the root";
+    let several = "it has several partitions, and none is marked as the root";
     check(&[(GENERIC, 100, 199, 0), (GENERIC, 200, 299, 0)], several);
-    check(&[(HOME, 100, 199, 0)], "it has no partition with a root for this architecture");
-    check(&[], "it has no partition with a root for this architecture");
-    let behind = "a partition at bytes 51200 to 1049088 ends behind it: it has 1048576 bytes";
+    check(&[(HOME, 100, 199, 0)], "it has no root partition for this architecture");
+    check(&[], "it has no root partition for this architecture");
+    let behind = "a partition at bytes 51200 to 1049088 extends past its end: it has 1048576 bytes";
     check(&[(ROOT, 100, 2048, 0)], behind);
     let damaged = "its partition table is damaged";
     check(&[(ROOT, 100, 99, 0)], damaged);
@@ -117,7 +117,7 @@ fn file_systems_are_known_by_their_first_bytes() {
         let mut head = vec![0; HEAD_BYTES];
         head[at..at + magic.len()].copy_from_slice(magic);
         assert_eq!(shown(layout(&head, 1 << 20)), want);
-        let unknown = "it has neither a file system nor a partition table that is known";
+        let unknown = "it has no file system or partition table that Warrener knows";
         assert_eq!(shown(layout(&head[..at], 1 << 20)), unknown);
     };
     check(0, b"hsqs", "squashfs");
@@ -129,7 +129,7 @@ fn file_systems_are_known_by_their_first_bytes() {
     head[510..512].copy_from_slice(&[0x55, 0xaa]);
     assert_eq!(
         shown(layout(&head, 1 << 20)),
-        "its partition table does not have one Linux partition"
+        "its partition table does not have exactly one Linux partition"
     );
     head[446 + 4] = 0x83;
     head[446 + 8] = 8;
@@ -155,11 +155,11 @@ fn words_of_settings() {
         Image::mounted("/a:/b:root:ro:home:dev"),
         "/a Path(\"/b\") [(Root, \"ro\"), (Home, \"dev\")]",
     );
-    check(Image::mounted("/a"), "does not say where it is mounted");
+    check(Image::mounted("/a"), "has no mount point");
     check(Image::mounted("a:/b"), "is not an absolute path");
     check(Image::mounted("/a:/../b"), "has '..' in it");
-    check(Image::mounted("/a:/b:root:ro:home"), "has a part without options");
-    check(Image::mounted("/a:/b:all:ro"), "has 'all', which is no part of an image");
+    check(Image::mounted("/a:/b:root:ro:home"), "has a partition without options");
+    check(Image::mounted("/a:/b:all:ro"), "has 'all', which is not a partition designator");
     check(Image::extension("-/a.raw:ro"), "-/a.raw Extension [(Root, \"ro\")]");
     check(Image::extension("a.raw"), "is not an absolute path");
     check(Image::directory("-/d:x"), "-/d:x ExtensionDirectory []");

@@ -163,7 +163,7 @@ impl Plan {
         let (_, name) = word.split_once(':').unwrap_or((word, ""));
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
         if name.len() > HOST_NAME_BYTES_MAX || !name.bytes().all(allowed) {
-            problems.push((word.into(), "is no host name".to_owned()));
+            problems.push((word.into(), "is not a host name".to_owned()));
             return;
         }
         self.namespaces.host_name = true;
@@ -205,7 +205,7 @@ impl Plan {
             "slave" => Propagation::Slave,
             "private" => Propagation::Private,
             other => {
-                problems.push((other.into(), "is none of: shared, slave, private".to_owned()));
+                problems.push((other.into(), "is not one of: shared, slave, private".to_owned()));
                 return;
             }
         };
@@ -288,10 +288,10 @@ fn bind(word: &str, read_only: bool) -> Result<Entry, String> {
     let recursive = match part(2) {
         "" | "rbind" => true,
         "norbind" => false,
-        other => return Err(format!("'{other}' is none of: rbind, norbind")),
+        other => return Err(format!("'{other}' is not one of: rbind, norbind")),
     };
     if parts.len() > 3 {
-        return Err("has more than a source, a target and an option".to_owned());
+        return Err("has more fields than source, target and option".to_owned());
     }
     let path = path.unwrap_or_else(|| source.clone());
     Ok(Entry {

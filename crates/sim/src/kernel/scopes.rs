@@ -30,7 +30,7 @@ impl Kernel {
             self.begin_process(*pid, unit, steps);
         }
         let done = match count {
-            0 => Done::Failed { error: "none of its processes is there any more".to_owned() },
+            0 => Done::Failed { error: "none of its processes exists any more".to_owned() },
             _ => Done::Ok,
         };
         self.answer(id, done);

@@ -144,7 +144,7 @@ function waitedFor(bars, bar) {
   return bars.waited.subarray(bars.waitedFrom[bar], bars.waitedFrom[bar + 1]);
 }
 
-/** Whether a word of `words.release` tells of something that is no unit. */
+/** Whether a word of `words.release` tells of something that is not a unit. */
 function isOutside(words, by) {
   return ["a timer", "a condition", "a device"].includes(words.release[by]);
 }

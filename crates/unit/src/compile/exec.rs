@@ -580,7 +580,7 @@ impl Unit<'_> {
             match SECURE_BITS.iter().position(|name| *name == &*word) {
                 Some(bit) => bits |= 1 << bit,
                 None => {
-                    let message = format!("'{word}' is none of: {}", SECURE_BITS.join(", "));
+                    let message = format!("'{word}' is not one of: {}", SECURE_BITS.join(", "));
                     self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
                 }
             }

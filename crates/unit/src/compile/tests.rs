@@ -571,7 +571,7 @@ fn what_is_read_but_not_acted_on_is_said_once() {
     assert_eq!(
         shown,
         [
-            "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
+            "OOMPolicy=: 'rubbish' is not one of: continue, stop, kill, ignored",
             "USBFunctionStrings= has no effect yet",
         ]
     );
@@ -721,7 +721,7 @@ fn the_manager_s_file_states_what_processes_inherit() {
     assert_eq!(got, want);
     let (none, said) = stated("DefaultSmackProcessLabel=/\nLogTarget=kmsg", Scope::System);
     assert_eq!(none, Defaults::default());
-    assert!(said[0].starts_with("m:3:11: warning: LogTarget=: 'kmsg' is none of:"), "{said:?}");
+    assert!(said[0].starts_with("m:3:11: warning: LogTarget=: 'kmsg' is not one of:"), "{said:?}");
 }
 
 /// Of what processes inherit and cannot lift, only the timer slack shows in the settings of a unit, as with systemd 252.

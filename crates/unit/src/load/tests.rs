@@ -324,7 +324,7 @@ fn timers_paths_swaps_targets() {
          Before a.service
          Triggers a.service
          RequiresMountsFor -.mount var-lib-systemd-timers.mount var-lib-systemd.mount var-lib.mount var.mount
-         f:5:12: warning: OnCalendar=: 'nonsense' is not a calendar expression: 'nonsense' is no day of the week, and no word like daily, ignored [bad-value]",
+         f:5:12: warning: OnCalendar=: 'nonsense' is not a calendar expression: 'nonsense' is not a day of the week or a word like daily, ignored [bad-value]",
     );
     check(
         "a.path",
@@ -555,7 +555,7 @@ fn groups_and_rules_of_the_own_section_are_edges() {
          RestartOnNone e.service
          RestartOnError b.service d.service
          Slice system.slice
-         f:12:11: warning: RestartOn=: 'often' is none of none, error, restart, refresh, ignored [bad-value]
+         f:12:11: warning: RestartOn=: 'often' is not one of none, error, restart, refresh, ignored [bad-value]
          f:13:11: warning: RestartOn=: unit names are missing after the action, ignored [bad-value]",
     );
 }

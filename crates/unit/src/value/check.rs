@@ -72,7 +72,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
 fn word(words: &[&str], text: &str) -> Parsed<()> {
     match words.contains(&text) {
         true => Ok(()),
-        false => Err(Fault::new(0, format!("'{text}' is none of: {}", words.join(", ")))),
+        false => Err(Fault::new(0, format!("'{text}' is not one of: {}", words.join(", ")))),
     }
 }
 

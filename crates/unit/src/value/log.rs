@@ -25,7 +25,7 @@ pub fn log_target(text: &str) -> Result<&'static str, Fault> {
     let known = TARGETS.iter().find(|(word, _)| *word == text);
     known.map(|(_, target)| *target).ok_or_else(|| {
         let words: Vec<&str> = TARGETS.iter().map(|(word, _)| *word).collect();
-        Fault::new(0, format!("'{text}' is none of: {}", words.join(", ")))
+        Fault::new(0, format!("'{text}' is not one of: {}", words.join(", ")))
     })
 }
 
@@ -34,5 +34,5 @@ pub fn by_name(names: &[&str], text: &str) -> Result<u8, Fault> {
     let number = text.parse().ok().filter(|&n: &usize| n < names.len());
     let found = number.or_else(|| names.iter().position(|n| *n == text));
     let found = found.and_then(|n| u8::try_from(n).ok());
-    found.ok_or_else(|| Fault::new(0, format!("'{text}' is none of: {}", names.join(", "))))
+    found.ok_or_else(|| Fault::new(0, format!("'{text}' is not one of: {}", names.join(", "))))
 }

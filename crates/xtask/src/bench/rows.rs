@@ -91,7 +91,7 @@ pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
         reload()
     })?);
     if subject.is_ours() {
-        rows.push(row(subject, "reload, every file looked at", RUNS, |_| full_reload(subject))?);
+        rows.push(row(subject, "reload, every file read", RUNS, |_| full_reload(subject))?);
     }
     rows.extend(one_service(subject)?);
     if brief {

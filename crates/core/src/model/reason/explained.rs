@@ -336,11 +336,11 @@ rows! {
         "`RestartOn=` ties the unit to another unit that went down. This unit was stopped and starts again \
          when the other one is up."
         "`warren why UNIT` names that unit and shows why it went down."
-        "Start or fix that unit: this one follows by itself. After `warren stop UNIT` it stays down."
+        "Start or fix that unit: this one follows automatically. After `warren stop UNIT` it stays down."
     GaveWay:
         "`ExcludeAll=` of this unit names a unit that was started, so this unit was stopped."
         "`warren why UNIT` names that unit."
-        "Stop that unit: this one starts again by itself. After `warren stop UNIT` it stays down."
+        "Stop that unit: this one starts again automatically. After `warren stop UNIT` it stays down."
     NotLoaded:
         "Another unit or a request names this unit, but no unit directory contains a file or a template for \
          it."
@@ -446,7 +446,7 @@ rows! {
         "The timer has RemainAfterElapse=no and will not elapse again: its calendar expressions lie in the past, \
          and the moments that its On*Sec= settings count from are over."
         "`systemctl cat UNIT`; `systemd-analyze calendar` shows when an expression elapses."
-        "`warren start UNIT` has its time spans count anew. Without RemainAfterElapse=no the timer stays active."
+        "`warren start UNIT` restarts its time spans. Without RemainAfterElapse=no the timer stays active."
     WatchdogIgnored:
         "The unit gave no sign of life within WatchdogSec=, said itself that something is wrong, or reached its start \
          limit or the time of its job. It was neither ended, nor was its StartLimitAction= or JobTimeoutAction= \

@@ -413,7 +413,7 @@ pub(crate) fn service_bus_name(core: &mut Core, unit: UnitId, state: BusName) {
             }
         }
         (Some(ServicePhase::Start), BusName::NoBus) => {
-            let error = "there is no message bus to take BusName= on".to_owned();
+            let error = "there is no message bus to acquire BusName= on".to_owned();
             core.units.history_mut(unit).status_text = error;
             service::fail(core, unit, Outcome::Protocol, Code::Protocol);
             stop::enter_signal(core, unit, ServicePhase::StopSigterm);

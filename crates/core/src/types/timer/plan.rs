@@ -125,7 +125,7 @@ fn nothing_comes(core: &mut Core, unit: UnitId, config: &TimerConfig) {
         || config.on_timezone_change;
     let is_unusable = !may_come && config.spans().next().is_none() && all_unknown(core, config);
     if is_unusable {
-        let detail = "no zone of its OnCalendar= settings is known".to_owned();
+        let detail = "none of the time zones of its OnCalendar= settings exists".to_owned();
         return give_up(core, unit, Code::BadSetting, Cause::None, detail);
     }
     core.units.timer_mut(unit).due = None;

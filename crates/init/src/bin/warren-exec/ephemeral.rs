@@ -35,7 +35,7 @@ pub fn enter(spec: &mut ExecSpec, goes_on: &dyn Fn()) -> Result<(), SpawnError> 
     let Some(root) = &mut spec.root_directory else { return Ok(()) };
     let source = fs::canonicalize(&root).map_err(|e| io_failed(root, &e))?;
     if source == Path::new("/") {
-        return Err(failed(STEP, 0, "the host's own root is not copied".to_owned()));
+        return Err(failed(STEP, 0, "refusing to copy the host's own root directory".to_owned()));
     }
     *root = made(&directory, "root", |to| copying::copy_tree(&source, to, goes_on))?;
     Ok(())
@@ -45,11 +45,11 @@ pub fn enter(spec: &mut ExecSpec, goes_on: &dyn Fn()) -> Result<(), SpawnError> 
 fn image_file(path: &str) -> Result<File, SpawnError> {
     let found = fs::metadata(path).map_err(|e| io_failed(path, &e))?;
     if found.file_type().is_block_device() {
-        let why = format!("{path}: RootEphemeral= copies files alone, and it is a block device");
+        let why = format!("{path}: RootEphemeral= cannot copy a block device");
         return Err(failed(STEP, 0, why));
     }
     if !found.is_file() {
-        return Err(failed(STEP, 0, format!("{path}: it is no file")));
+        return Err(failed(STEP, 0, format!("{path}: not a regular file")));
     }
     File::open(path).map_err(|e| io_failed(path, &e))
 }

@@ -47,11 +47,15 @@ pub fn lay_over(
     }
     let system = OS_RELEASE.iter().find_map(|path| read(root, path));
     let system = system.ok_or_else(|| {
-        failed(STEP, 0, "the system does not say what it is, so nothing extends it".to_owned())
+        failed(
+            STEP,
+            0,
+            "the system has no os-release file, so no extension can match it".to_owned(),
+        )
     })?;
     for (image, at) in extensions {
-        let release = release_of(image, at)
-            .ok_or_else(|| told(image, "it does not say what it extends (extension-release)"))?;
+        let release =
+            release_of(image, at).ok_or_else(|| told(image, "it has no extension-release file"))?;
         fits(&system, &release).map_err(|why| told(image, &why))?;
     }
     let mut out = Vec::new();

@@ -88,19 +88,27 @@ impl FdTable {
     /// The fd with this index; the request is wrong when there is none.
     pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
         let fd = self.fds.get(usize::from(index));
-        fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+        fd.map(AsRawFd::as_raw_fd).ok_or_else(|| {
+            failed(step, 0, format!("file descriptor {index} is missing from the request"))
+        })
     }
 
     /// The same, borrowed.
     pub fn borrow(&self, index: u16, step: ExecStep) -> Result<BorrowedFd<'_>, SpawnError> {
         let fd = self.fds.get(usize::from(index));
-        fd.map(AsFd::as_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+        fd.map(AsFd::as_fd).ok_or_else(|| {
+            failed(step, 0, format!("file descriptor {index} is missing from the request"))
+        })
     }
 
     /// A copy of it.
     pub fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
         let Some(fd) = self.fds.get(usize::from(index)) else {
-            return Err(failed(step, 0, format!("no fd {index} was sent")));
+            return Err(failed(
+                step,
+                0,
+                format!("file descriptor {index} is missing from the request"),
+            ));
         };
         fdpass::duplicate(fd, self.base).map_err(|e| wrong(step, &e))
     }

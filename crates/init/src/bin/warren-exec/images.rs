@@ -131,7 +131,7 @@ fn bound(source: String, path: String, optional: bool) -> Entry {
 fn bind_directory(image: &Image, at: &str) -> Result<Option<String>, SpawnError> {
     match fs::metadata(&image.path) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(failed(STEP, 0, format!("{} is no directory", image.path))),
+        Ok(_) => return Err(failed(STEP, 0, format!("{} is not a directory", image.path))),
         Err(e) if image.optional && e.raw_os_error() == Some(ENOENT) => return Ok(None),
         Err(e) => return Err(io_failed(&image.path, &e)),
     }
@@ -170,7 +170,7 @@ fn mount_image(
     let found = file.metadata().map_err(|e| io_failed(path, &e))?;
     let is_device = found.file_type().is_block_device();
     if !is_device && !found.is_file() {
-        return Err(refused("it is neither a file nor a block device".to_owned()));
+        return Err(refused("neither a regular file nor a block device".to_owned()));
     }
     refuse_hash(path)?;
     let bytes = size(&file, path)?;
@@ -202,11 +202,11 @@ fn mount_image(
         let length = if part.bytes == (0..bytes) { 0 } else { part.bytes.end - offset };
         let section = Section { offset, bytes: length, read_only };
         let device = device(&file, section, lock).map_err(|e| {
-            failed(STEP, e.errno, format!("{path}: no loop device can be had: {}", e.what()))
+            failed(STEP, e.errno, format!("{path}: cannot get a loop device: {}", e.what()))
         })?;
         let begin = self::head(&open_device(&device.path)?, path)?;
         let kind = file_system(&begin).ok_or_else(|| {
-            refused(format!("its part {:?} has no file system that is known", part.role))
+            refused(format!("its partition {:?} has no file system that Warrener knows", part.role))
         })?;
         let at = format!("{directory}{below}");
         if part.role == Role::Usr && !has_root {
@@ -265,7 +265,7 @@ fn head(file: &File, path: &str) -> Result<Vec<u8>, SpawnError> {
 /// Nothing runs of an image whose blocks are to be checked.
 pub fn refuse_hash(path: &str) -> Result<(), SpawnError> {
     let Some(hash) = root_hash(path) else { return Ok(()) };
-    let why = "whose blocks are to be checked; dm-verity is not supported";
+    let why = "and verifying its blocks (dm-verity) is not supported";
     Err(failed(STEP, 0, format!("{path}: there is a root hash for it ({hash}), {why}")))
 }
 
@@ -306,7 +306,11 @@ fn mount_part(
     let stated = options.iter().filter(|(of, _)| *of == role).map(|(_, options)| &**options);
     let mut options = MountOptions::parse(&stated.collect::<Vec<_>>().join(","));
     if options.remount || options.flags.contains(MountFlags::BIND) {
-        return Err(failed(STEP, 0, format!("{image}: options of another kind of mount")));
+        return Err(failed(
+            STEP,
+            0,
+            format!("{image}: the options belong to another kind of mount"),
+        ));
     }
     let is_packed = matches!(kind, "squashfs" | "erofs");
     if read_only || is_packed {
@@ -322,7 +326,7 @@ fn mount_part(
     let at = format!("{}/.", warren_sys::file::descriptor_path(place.as_fd()));
     mount::mount_fs(&device.to_string_lossy(), &at, kind, &options).map_err(|e| {
         let why = warren_sys::error::errno_text(e.errno);
-        failed(STEP, e.errno, format!("{image}: the {kind} in it cannot be mounted: {why}"))
+        failed(STEP, e.errno, format!("{image}: cannot mount its {kind} file system: {why}"))
     })
 }
 

@@ -28,7 +28,7 @@ pub fn prepare(spec: &ExecSpec) -> Result<(Vec<OwnLabel>, bool), SpawnError> {
         if is_at_work(label.module) {
             labels.push(OwnLabel { file, text, is_optional: label.is_optional, step });
         } else if spec.view.must_hold && !label.is_optional {
-            let message = format!("{}: this kernel has no such labels", label.label);
+            let message = format!("{}: this kernel does not support these labels", label.label);
             return Err(failed(step, 0, message));
         } else {
             are_missing |= !label.is_optional;

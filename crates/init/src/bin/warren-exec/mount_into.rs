@@ -93,7 +93,7 @@ fn is_directory(tree: BorrowedFd<'_>) -> Result<bool, NotMounted> {
 fn image(asked: &MountInto, options: &[(String, String)]) -> Result<Image, NotMounted> {
     let unknown = |part: &str| NotMounted::Failed {
         errno: EINVAL,
-        detail: format!("an image has no part '{part}'"),
+        detail: format!("the image has no partition '{part}'"),
     };
     let split = |(part, options): &(String, String)| {
         Role::from_name(part).map(|role| (role, options.clone())).ok_or_else(|| unknown(part))

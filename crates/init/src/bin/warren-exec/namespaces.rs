@@ -67,7 +67,7 @@ fn of_run(
 ) -> Result<(), SpawnError> {
     let step = ExecStep::Namespace;
     let Some([put, take]) = spec.view.store else {
-        return Err(failed(step, 0, "no store of namespaces was sent".to_owned()));
+        return Err(failed(step, 0, "the request lacks the namespace store".to_owned()));
     };
     let (put, take) = (fds.borrow(put, step)?, fds.borrow(take, step)?);
     let [mut network, mut ipc] = taken(take).map_err(|e| wrong(step, &e))?;
@@ -140,7 +140,7 @@ fn made(
 /// Where the table is full, it is said which (sysctl user.max_*_namespaces).
 pub fn no_more(step: ExecStep, error: &Error, what: &str) -> SpawnError {
     match error.errno {
-        ENOSPC => failed(step, error.errno, format!("there can be no more {what}")),
+        ENOSPC => failed(step, error.errno, format!("the limit on {what} is reached")),
         _ => wrong(step, error),
     }
 }

@@ -388,7 +388,7 @@ fn group(
         CgroupPlace::Inherit => Ok(None),
         CgroupPlace::Fd(index) => fds.copy(*index, ExecStep::Cgroup).map(Some),
         CgroupPlace::Path(path) | CgroupPlace::Enter(path) => {
-            let none = || failed(ExecStep::Cgroup, 0, format!("{path}: there is no cgroup tree"));
+            let none = || failed(ExecStep::Cgroup, 0, format!("{path}: no cgroup tree is mounted"));
             let root = root.ok_or_else(none)?;
             cgroup::open_group(root, path).map(Some).map_err(|e| wrong(ExecStep::Cgroup, &e))
         }
@@ -416,7 +416,7 @@ fn delegate(
 fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {
     let number = |&index: &u16| fds.number(index, ExecStep::Fds);
     if !fds.has_room_for(spec.listen_fds.len()) {
-        let message = format!("{} fds to be passed", spec.listen_fds.len());
+        let message = format!("{} file descriptors to pass", spec.listen_fds.len());
         return Err(failed(ExecStep::Request, 0, message));
     }
     spec.listen_fds.iter().map(number).collect()

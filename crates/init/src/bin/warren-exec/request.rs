@@ -47,13 +47,13 @@ fn whole(packet: &[u8], fds: Vec<OwnedFd>) -> Incoming {
 /// The manager has sent everything, and its end, before it sent the socket.
 fn many(mut fds: Vec<OwnedFd>, buffer: &mut [u8]) -> Incoming {
     let Some(way) = fds.pop() else {
-        return Incoming::Garbage("a request of many files without a socket".into());
+        return Incoming::Garbage("a request with many files lacks its socket".into());
     };
     let mut all = Vec::new();
     let packet = match fdpass::recv(way.as_fd(), buffer, &mut all, true) {
         Ok(r) if r.lost_fds => return without_fds(buffer.get(..r.bytes).unwrap_or_default()),
         Ok(r) if !r.truncated => buffer.get(..r.bytes).unwrap_or_default(),
-        _ => return Incoming::Garbage("a request of many files without its packet".into()),
+        _ => return Incoming::Garbage("a request with many files lacks its packet".into()),
     };
     loop {
         let mut byte = [0; 1];
@@ -82,11 +82,11 @@ fn libc_enobufs() -> i32 {
 
 fn large(mut fds: Vec<OwnedFd>) -> Incoming {
     if fds.is_empty() {
-        return Incoming::Garbage("large request without memfd".into());
+        return Incoming::Garbage("a large request lacks its memfd".into());
     }
     let payload = fds.remove(0);
     if !memfd::is_sealed(&payload) {
-        return Incoming::Garbage("large request in a memfd that is not sealed".into());
+        return Incoming::Garbage("the memfd of a large request is not sealed".into());
     }
     match memfd::read_all(payload.as_fd(), REQUEST_BYTES_MAX) {
         Ok(content) => understand(&content, fds),

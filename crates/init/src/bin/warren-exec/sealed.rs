@@ -59,7 +59,7 @@ impl Keys<'_> {
     fn of_host(&self) -> Result<[u8; 32], String> {
         let path = self.host;
         let said = |why: &dyn std::fmt::Display| {
-            format!("the key of the host cannot be used: {}: {why}", path.display())
+            format!("cannot use the host key: {}: {why}", path.display())
         };
         let flags = warren_sys::file::NONBLOCK | warren_sys::file::NOFOLLOW;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -67,13 +67,13 @@ impl Keys<'_> {
         let own = warren_sys::process::own_ids().0;
         let found = file.metadata().map_err(|e| said(&e))?;
         if !found.is_file() || found.mode() & 0o077 != 0 || found.uid() != own {
-            return Err(said(&"others may have written or read it"));
+            return Err(said(&"other users may have read or written it"));
         }
         let mut secret = Vec::new();
         file.take(SECRET_BYTES as u64 + 1).read_to_end(&mut secret).map_err(|e| said(&e))?;
         match secret.get(MACHINE_BYTES..) {
             Some(secret) if secret.len() + MACHINE_BYTES == SECRET_BYTES => Ok(hash(secret)),
-            _ => Err(said(&format_args!("it does not have {SECRET_BYTES} bytes"))),
+            _ => Err(said(&format_args!("it is not {SECRET_BYTES} bytes long"))),
         }
     }
 }
@@ -95,8 +95,8 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
 /// # Errors
 /// Why it cannot be used.
 pub fn open(text: &[u8], name: &str, now_us: u64, keys: &Keys<'_>) -> Result<Vec<u8>, String> {
-    let damaged = || "it is damaged, or was sealed with another key".to_owned();
-    let unknown = || "it is not an encrypted credential that is known".to_owned();
+    let damaged = || "it is damaged, or was encrypted with another key".to_owned();
+    let unknown = || "not an encrypted credential of a known format".to_owned();
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("it is larger than {TEXT_BYTES_MAX} bytes"));
     }
@@ -107,13 +107,13 @@ pub fn open(text: &[u8], name: &str, now_us: u64, keys: &Keys<'_>) -> Result<Vec
     let key = match id {
         id if id == HOST => keys.of_host()?,
         id if id == NONE && keys.refuses_keyless => {
-            return Err("it was sealed without a key, which a machine with a TPM and a secured boot refuses".into());
+            return Err("it was encrypted without a key, which a machine with a TPM and Secure Boot refuses".into());
         }
         id if id == NONE => hash(&[]),
         _ => {
-            return Err("it is not sealed with the key of the host alone; keys of a TPM are not \
-                        supported"
-                .into());
+            return Err(
+                "it is not encrypted with the host key alone; TPM keys are not supported".into()
+            );
         }
     };
     let nonce = lengths.strip_prefix(&LENGTHS).and_then(|rest| rest.first_chunk::<NONCE_BYTES>());
@@ -126,7 +126,7 @@ pub fn open(text: &[u8], name: &str, now_us: u64, keys: &Keys<'_>) -> Result<Vec
 
 /// What is in it, if it is for this name and still counts.
 fn content(opened: &[u8], name: &str, now_us: u64) -> Result<Vec<u8>, String> {
-    let short = || "it is shorter than it says".to_owned();
+    let short = || "it is truncated".to_owned();
     let (_made, rest) = opened.split_first_chunk::<8>().ok_or_else(short)?;
     let (not_after, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
@@ -137,10 +137,10 @@ fn content(opened: &[u8], name: &str, now_us: u64) -> Result<Vec<u8>, String> {
     let content = rest.get(filled..).ok_or_else(short)?;
     if !own.is_empty() && own != name.as_bytes() {
         let own = String::from_utf8_lossy(own);
-        return Err(format!("it was sealed for the name {own:?}"));
+        return Err(format!("it was encrypted for the name {own:?}"));
     }
     match u64::from_le_bytes(*not_after) < now_us {
-        true => Err("its time has passed".to_owned()),
+        true => Err("it has expired".to_owned()),
         false => Ok(content.to_vec()),
     }
 }
@@ -199,18 +199,16 @@ mod tests {
         }
         assert_eq!(open(&sealed(NOW, ""), "any"), Ok(b"x\0y".to_vec()));
         for (text, why) in [
-            (sealed(u64::MAX, "foo"), "it was sealed for the name \"foo\""),
-            (sealed(NOW - 1, "bar"), "its time has passed"),
+            (sealed(u64::MAX, "foo"), "it was encrypted for the name \"foo\""),
+            (sealed(NOW - 1, "bar"), "it has expired"),
             (b"!!".to_vec(), "it is not valid base64"),
-            (b"".to_vec(), "it is not an encrypted credential that is known"),
+            (b"".to_vec(), "not an encrypted credential of a known format"),
             (vec![b'A'; TEXT_BYTES_MAX + 1], "it is larger than 2097152 bytes"),
         ] {
             assert_eq!(open(&text, "bar"), Err(why.to_owned()));
         }
         let tpm = seal([9; 16], hash(&[]), u64::MAX, "bar", b"x");
-        assert!(
-            open(&tpm, "bar").expect_err("refused").contains("keys of a TPM are not supported")
-        );
+        assert!(open(&tpm, "bar").expect_err("refused").contains("TPM keys are not supported"));
         // Each bit of it counts.
         let good = STANDARD.decode(sealed(u64::MAX, "bar")).expect("it is base64");
         for at in 0..good.len() {
@@ -228,7 +226,7 @@ mod tests {
         let secret: Vec<u8> = (0..SECRET_BYTES).map(|at| at as u8).collect();
         let sealed = seal(HOST, hash(&secret[MACHINE_BYTES..]), u64::MAX, "foo", b"word");
         let open = || super::open(&sealed, "foo", NOW, &keys(&path));
-        assert!(open().expect_err("no key").contains("the key of the host cannot be used"));
+        assert!(open().expect_err("no key").contains("cannot use the host key"));
         let write = |bytes: &[u8], mode| {
             let _ = fs::remove_file(&path);
             fs::write(&path, bytes).expect("a key");
@@ -237,7 +235,7 @@ mod tests {
         write(&secret, 0o400);
         assert_eq!(open(), Ok(b"word".to_vec()));
         write(&secret, 0o440);
-        assert!(open().expect_err("read by others").contains("others may have"));
+        assert!(open().expect_err("read by others").contains("other users may have"));
         write(&secret[1..], 0o400);
         assert!(open().expect_err("too short").contains("4112 bytes"));
         write(&[&secret[..], b"x"].concat(), 0o400);

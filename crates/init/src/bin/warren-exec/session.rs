@@ -72,7 +72,7 @@ pub fn begin(
     let user = prepared.identity.user.as_ref().map(|user| user.name.clone());
     let spec = &prepared.spec;
     let continuation = Continuation {
-        user: user.ok_or_else(|| failed(STEP, 0, "a session needs a user".to_owned()))?,
+        user: user.ok_or_else(|| failed(STEP, 0, "PAMName= needs a user".to_owned()))?,
         terminal: terminal(spec),
         env: prepare::environment(spec, &prepared.identity),
         exec: Box::new(spec.clone()),
@@ -185,7 +185,7 @@ pub fn go_on(continuation: OwnedFd) -> ! {
     match decoded {
         Ok(left) => child::exit_now(Rest::of(left).map_or(STEP.exit_code(), Rest::run)),
         Err(e) => {
-            eprintln!("warren-exec: cannot read what is left of a spawn: {e}");
+            eprintln!("warren-exec: cannot read the rest of a request: {e}");
             child::exit_now(STEP.exit_code())
         }
     }

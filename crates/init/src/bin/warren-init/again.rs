@@ -105,13 +105,13 @@ impl Before {
 fn take_from(number: i32) -> Result<Before> {
     let memory = fdpass::take_inherited(number, FD_MIN)?;
     let bytes = memfd::read_all(memory.as_fd(), HANDED_OVER_BYTES_MAX)?;
-    let wrong = |_| Error::new("reading what was handed over", EINVAL);
+    let wrong = |_| Error::new("reading the state of the previous init", EINVAL);
     let handed: HandedOver = decode(&bytes).map_err(wrong)?;
     let mut store = Store::new();
     for (name, number) in handed.store {
         let taken = fdpass::adopt_inherited(number).and_then(|fd| out_of_the_way(&mut store, fd));
         if taken.is_ok_and(|fd| store.put(&name, fd).is_err()) {
-            say(&format!("{name} could not be kept"));
+            say(&format!("cannot keep {name}"));
         }
     }
     Ok(Before {
@@ -223,7 +223,8 @@ fn hand_over(shared: &Shared, cgroup_root: Option<&Path>) -> Result<OwnedFd> {
         ring: shared.ring_fd.as_raw_fd(),
         store,
     };
-    let bytes = encode(&handed).map_err(|_| Error::new("writing what is handed over", EINVAL))?;
+    let bytes =
+        encode(&handed).map_err(|_| Error::new("writing the state for the next init", EINVAL))?;
     let memory = memfd::sealed("warren-handed-over", &bytes)?;
     fdpass::set_inheritable(memory.as_fd())?;
     Ok(memory)

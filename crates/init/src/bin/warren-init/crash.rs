@@ -132,7 +132,7 @@ fn last_steps(plan: OnCrash) -> ! {
     let end = match plan.end {
         CrashEnd::Freeze => {
             crash::say(
-                b"warren-init: services go on without a manager; Ctrl-Alt-Del restarts the machine\n",
+                b"warren-init: services keep running without a manager; Ctrl-Alt-Del restarts the machine\n",
             );
             let _ = reboot::let_ctrl_alt_del();
             crash::reap_for_ever()

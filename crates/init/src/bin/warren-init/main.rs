@@ -70,7 +70,7 @@ fn run(options: Options) -> i32 {
     if process::own_ids().0 == 0
         && let Err(error) = warren_sys::child::drop_inherited()
     {
-        say(&format!("capabilities of who started it: {error}"));
+        say(&format!("reading own capabilities: {error}"));
     }
     let place = boot::prepare(&options, before.as_ref());
     let is_host = place.is_host;
