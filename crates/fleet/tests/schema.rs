@@ -333,3 +333,41 @@ fn newer_attributes_and_types_are_of_the_newer_version_alone() {
     let wrong = "object JournaldLogger \"j\" { severity = \"loud\" }\n";
     assert_ne!(faults(icinga::Version::V2_16, wrong), [""; 0]);
 }
+
+/// Public report A44: each level of two parents doubles the ways to the top, not the work.
+#[test]
+fn dependencies_of_forty_levels_with_two_parents_each_are_loaded() {
+    const LEVELS: usize = 40;
+    let mut text = HEAD.to_owned();
+    for level in 0..=LEVELS {
+        for side in ["a", "b"] {
+            let _ = writeln!(text, "object Host \"h{level}{side}\" {{ check_command = \"d\" }}");
+            for parent in ["a", "b"].into_iter().filter(|_| level > 0) {
+                let above = level - 1;
+                let _ = writeln!(
+                    text,
+                    "object Dependency \"d{level}{side}{parent}\" {{ \
+                     child_host_name = \"h{level}{side}\"; parent_host_name = \"h{above}{parent}\" }}"
+                );
+            }
+        }
+    }
+    let objects = load(&text);
+    let count = |of_type: &str| objects.keys().filter(|key| key.starts_with(of_type)).count();
+    assert_eq!((count("Host "), count("Dependency ")), (2 + 2 * (LEVELS + 1), 4 * LEVELS));
+}
+
+/// Public report A44: not in a debug log alone.
+#[test]
+fn a_dependency_whose_parent_is_missing_is_an_error_with_its_place() {
+    let rule = "apply Dependency \"up\" to Host {\n  parent_host_name = \"nowhere\"\n  \
+                assign where host.name == \"h\"\n}\n";
+    let source = Source::new("case.conf", format!("{HEAD}{rule}").as_bytes());
+    let faults = ours(source, &[]).expect_err("its parent is missing");
+    let line = HEAD.lines().count() + 2;
+    for expected in
+        ["Object 'nowhere' of type 'Host' does not exist", &format!("case.conf:{line}:")]
+    {
+        assert!(faults.contains(expected), "{faults}");
+    }
+}

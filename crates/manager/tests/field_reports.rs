@@ -483,3 +483,33 @@ fn limits_of_a_slice_that_are_taken_back_are_none() {
     reload(&m);
     assert_eq!(read(), none, "its file is gone");
 }
+
+/// A44 (of another program's dependencies): each level of two units that require two doubles the ways, not the work.
+#[test]
+fn forty_levels_of_units_that_require_two_each_start_in_one_go() {
+    const LEVELS: usize = 40;
+    let unit = |level: usize| {
+        let below = level + 1;
+        let needs = match level < LEVELS {
+            true => format!(
+                "Requires={below}a.service {below}b.service\nAfter={below}a.service {below}b.service\n"
+            ),
+            false => String::new(),
+        };
+        format!(
+            "[Unit]\n{needs}[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n"
+        )
+    };
+    let names = |level: usize| ["a", "b"].map(|side| format!("{level}{side}.service"));
+    let texts: Vec<(String, String)> =
+        (0..=LEVELS).flat_map(|level| names(level).map(|name| (name, unit(level)))).collect();
+    let units: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Some(m) = Machine::start("diamonds", &units) else { return };
+    m.expect_job("start", "0a.service", "done");
+    // The one that nobody needs is not started.
+    let up = |name: &str| m.state(name) == "active/exited";
+    let started = texts.iter().filter(|(name, _)| up(name)).count();
+    assert_eq!((started, up("0b.service")), (2 * LEVELS + 1, false));
+    m.expect_job("stop", &format!("{LEVELS}a.service"), "done");
+    assert!(texts.iter().all(|(name, _)| *name == format!("{LEVELS}b.service") || !up(name)));
+}
