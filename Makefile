@@ -49,11 +49,16 @@ test: ## everything that CI runs
 build: tools ## static release programs in target/
 	@$(MAKE) --no-print-directory programs
 
+# All of the crates' but warren-agent, which is a link to warren-hosts where it is installed.
+PROGRAMS = warren warren-echo warren-init warren-exec warrend warren-journal warren-deviced warren-exporter warren-web \
+    warren-hosts
+
 .PHONY: programs
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-journal --package warren-device --package warren-exporter --package warren-web --package warren-agent --bins
+	    --package warren-journal --package warren-device --package warren-exporter --package warren-web \
+	    --package warren-agent $(addprefix --bin ,$(PROGRAMS))
 	for name in journald journalctl journal-access journal-gatewayd journal-upload; do \
 	    ln -sf warren-journal $(OUT)/warren-$$name || exit 1; done
 	cargo build --locked --release --package warren-pam
