@@ -166,6 +166,8 @@ fn slice_of(subject: &Subject, services: u32) -> Result<Vec<(String, f64)>> {
     };
     step("reload", &["systemctl", "daemon-reload"])?;
     step("start all", &["systemctl", "start", "--all", "bulk-*.service"])?;
+    let started = running(subject)?;
+    ensure!(started == services as usize, "{started} of {services} services run");
     step("status of the slice", &["systemctl", "show", "bulk.slice"])?;
     step("restart one", &["systemctl", "restart", "bulk-7.service"])?;
     step(
@@ -176,15 +178,15 @@ fn slice_of(subject: &Subject, services: u32) -> Result<Vec<(String, f64)>> {
     step("stop the slice", &["systemctl", "stop", "bulk.slice"])?;
     let (resident, _) = subject.resources()?;
     figures.push(("memory, MB".to_owned(), resident as f64 / 1e6));
-    let running = subject.inside(&[
-        "systemctl",
-        "list-units",
-        "--state=active",
-        "--no-legend",
-        "bulk-*.service",
-    ])?;
-    ensure!(running.trim().is_empty(), "the slice was stopped: {running}");
+    let left = running(subject)?;
+    ensure!(left == 0, "the slice was stopped, and {left} services run");
     Ok(figures)
+}
+
+/// How many services of the slice are active.
+fn running(subject: &Subject) -> Result<usize> {
+    let list = ["list-units", "--state=active", "--no-legend", "bulk-*.service"];
+    Ok(subject.inside(&[&["systemctl"][..], &list].concat())?.lines().count())
 }
 
 // ---- devices ----
