@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 15] = [
+const OTHERWISE: [(&str, &str); 16] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -42,6 +42,11 @@ const OTHERWISE: [(&str, &str); 15] = [
     (
         "DisableControllers=",
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
+    ),
+    (
+        "OpenFile=",
+        "a file that is not there is not made. The descriptors come behind those of sockets and of the store; commands beside \
+         the program are given none.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
     (
@@ -205,6 +210,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Indexes => "numbers and ranges".to_owned(),
         Kind::CpuWeight => "1 to 10000, idle".to_owned(),
         Kind::Capabilities => "capabilities, ~ inverts".to_owned(),
+        Kind::OpenFile => "path, path:name or path:name:options".to_owned(),
     }
 }
 

@@ -273,6 +273,8 @@ pub enum Kind {
     CpuWeight,
     /// Names of capabilities, inverted by a leading `~`.
     Capabilities,
+    /// A file that is opened for a service: `PATH[:NAME:OPTIONS]`.
+    OpenFile,
 }
 
 /// One setting.

@@ -2,7 +2,9 @@
 
 use super::commands::{commands, commands_ex};
 use super::property::properties;
+use super::subject::Subject;
 use super::values::*;
+use crate::wire::Writer;
 use warren_core::model::process::CommandList;
 
 properties! {
@@ -34,6 +36,7 @@ properties! {
     ControlPID "u" Value => |s, w| w.u32(s.run().control_pid().unwrap_or(0));
     BusName "s" Const => |s, w| w.str(text(&s.service().bus_name));
     FileDescriptorStoreMax "u" Const => |s, w| w.u32(s.service().fd_store_max);
+    OpenFile "a(sst)" Const => open_files;
     NFileDescriptorStore "u" Never => |s, w| w.u32(s.service_run().map_or(0, |run| run.fds_stored));
     StatusText "s" Value => |s, w| w.str(s.history().map_or("", |h| &h.status_text));
     StatusErrno "i" Value => |s, w| w.i32(s.history().map_or(0, |h| h.status_errno));
@@ -67,4 +70,12 @@ properties! {
     ExecStopEx "a(sasasttttuii)" Invalidates => |s, w| commands_ex(w, s, CommandList::Stop, &s.service().exec_stop);
     ExecStopPost "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StopPost, &s.service().exec_stop_post);
     ExecStopPostEx "a(sasasttttuii)" Invalidates => |s, w| commands_ex(w, s, CommandList::StopPost, &s.service().exec_stop_post);
+}
+
+fn open_files<'w>(subject: &Subject<'_>, w: &'w mut Writer) -> &'w mut Writer {
+    w.array(b'(', |w| {
+        for file in &subject.service().open_files {
+            w.structure().str(&file.path).str(&file.name).u64(file.options.bits());
+        }
+    })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Unit;
 use crate::config::{
-    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Preserve, Restart, ServiceConfig,
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, OpenFile, Preserve, Restart, ServiceConfig,
     ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
 };
 use crate::diagnostic::Code;
@@ -83,6 +83,7 @@ impl Unit<'_> {
             non_blocking: merged.flag(id!(Service "NonBlocking"), false),
             notify_access: self.notify_access(service_type, watchdog, fd_store_max),
             sockets: self.service_sockets(),
+            open_files: self.open_files(),
             fd_store_max,
             fd_store_preserve: self
                 .preserve(id!(Service "FileDescriptorStorePreserve"))
@@ -193,6 +194,19 @@ impl Unit<'_> {
         signals.sort_unstable();
         signals.dedup();
         ExitStatusSet { codes: codes.into(), signals: signals.into() }
+    }
+
+    /// A line that is wrong is left out, and the others count.
+    fn open_files(&self) -> Vec<OpenFile> {
+        let mut files = Vec::new();
+        for entry in self.merged.list(id!(Service "OpenFile")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            match value::open_file(&text) {
+                Ok(file) => files.push(file),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        files
     }
 
     fn service_sockets(&self) -> Vec<UnitName> {

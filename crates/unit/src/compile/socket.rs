@@ -130,13 +130,12 @@ impl Unit<'_> {
     }
 
     fn fd_name(&self) -> Option<Box<str>> {
-        self.merged.value(id!(Socket "FileDescriptorName"), |text| {
-            let good = text.len() <= 255 && text.chars().all(|c| c != ':' && !c.is_control());
-            match good {
-                true => Ok(text.into()),
-                false => {
-                    Err(Fault::new(0, format!("'{text}' is not a valid name of a file descriptor")))
-                }
+        self.merged.value(id!(Socket "FileDescriptorName"), |text| match value::is_descriptor_name(
+            text,
+        ) {
+            true => Ok(text.into()),
+            false => {
+                Err(Fault::new(0, format!("'{text}' is not a valid name of a file descriptor")))
             }
         })
     }

@@ -116,6 +116,52 @@ words! {
     }
 }
 
+/// `OpenFile=`: a file that is opened for a service, or a socket that is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The file, an absolute path on the host.
+    pub path: Box<str>,
+    /// The name of the descriptor, at most 255 bytes without `:` and control characters.
+    pub name: Box<str>,
+    /// How it is opened.
+    pub options: OpenOptions,
+}
+
+/// How a file of `OpenFile=` is opened: for reading and writing, unless an option says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// For reading only.
+    pub read_only: bool,
+    /// What is written goes to the end of the file.
+    pub append: bool,
+    /// What was in the file is dropped.
+    pub truncate: bool,
+    /// A file that cannot be opened is left out, and the service starts without it.
+    pub graceful: bool,
+}
+
+impl OpenOptions {
+    /// The words of the options, in the order of their bits on the bus (org.freedesktop.systemd1(5), `OpenFile`).
+    pub const WORDS: &[&str] = &["read-only", "append", "truncate", "graceful"];
+
+    /// Each option, in the order of [`Self::WORDS`].
+    fn all(&mut self) -> [&mut bool; 4] {
+        [&mut self.read_only, &mut self.append, &mut self.truncate, &mut self.graceful]
+    }
+
+    /// Takes an option; false if there is none of this name, or it was there before.
+    pub fn add(&mut self, word: &str) -> bool {
+        let at = Self::WORDS.iter().position(|known| *known == word);
+        let option = at.and_then(|at| self.all().into_iter().nth(at));
+        option.is_some_and(|option| !std::mem::replace(option, true))
+    }
+
+    /// The options as bits, the first word of [`Self::WORDS`] being 1.
+    pub fn bits(mut self) -> u64 {
+        self.all().into_iter().enumerate().map(|(at, option)| u64::from(*option) << at).sum()
+    }
+}
+
 /// Exit statuses and signals: SuccessExitStatus= and its relatives. Both sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitStatusSet {
@@ -213,6 +259,8 @@ pub struct ServiceConfig {
     pub notify_access: NotifyAccess,
     /// Sockets=: units whose sockets are handed over, besides the one of the same name.
     pub sockets: Vec<UnitName>,
+    /// OpenFile=, in the order of the files.
+    pub open_files: Vec<OpenFile>,
     /// FileDescriptorStoreMax=
     pub fd_store_max: u32,
     /// FileDescriptorStorePreserve=

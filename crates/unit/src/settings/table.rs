@@ -112,7 +112,7 @@ rows! {
     @Service Acted Last (Bool): RootDirectoryStartOnly;
     @Service Acted Last (BoolOr(Preserve::WORDS)): FileDescriptorStorePreserve;
     @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
-    @Service Parsed Append (Raw): OpenFile;
+    @Service Acted Append (OpenFile): OpenFile;
     @Service Obsolete Last (Raw): SysVStartPriority;
 
     @Socket Acted Append (Listen(ListenKind::Stream)): ListenStream;

@@ -65,6 +65,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Rlimit(resource) => rlimit(resource, text).map(drop),
         Kind::Indexes => indexes(text).map(drop),
         Kind::CpuWeight => cpu_weight(text).map(drop),
+        Kind::OpenFile => open_file(text).map(drop),
         _ => Ok(()),
     }
 }
