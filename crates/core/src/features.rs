@@ -15,6 +15,7 @@ pub(crate) mod ipc;
 pub(crate) mod limits;
 pub mod private_tmp;
 pub(crate) mod remarks;
+pub mod restart_mode;
 pub(crate) mod runtime_limit;
 pub(crate) mod shutdown_state;
 pub(crate) mod start_limit;

@@ -483,3 +483,43 @@ fn limits_of_a_slice_that_are_taken_back_are_none() {
     reload(&m);
     assert_eq!(read(), none, "its file is gone");
 }
+
+/// A service that restarts directly takes nothing along that is bound to it, also if the manager ends in between.
+#[test]
+fn what_is_bound_to_a_service_that_restarts_directly_stays() {
+    let main = "[Unit]\nOnFailure=told.service\n[Service]\nRestart=always\nRestartMode=direct\nRestartSec=1s\n\
+                ExecStart=@P append:@D/out/runs:run stay\nExecStopPost=/bin/true\n";
+    let bound = "[Unit]\nBindsTo=main.service\nAfter=main.service\n[Service]\nExecStart=@P stay\n";
+    let told = "[Service]\nType=oneshot\nExecStart=@P append:@D/out/told:told\n";
+    let debug = "[Service]\nRestart=always\nRestartMode=debug\nRestartSec=0\n\
+                 ExecStart=/bin/sh -c 'echo \"<$DEBUG_INVOCATION>\" >>/run/debug; exec sleep 1000'\n";
+    let units = [
+        ("main.service", main),
+        ("bound.service", bound),
+        ("told.service", told),
+        ("debug.service", debug),
+    ];
+    let Some(m) = Machine::start("restart-direct", &units) else { return };
+    m.expect_job("start", "bound.service", "done");
+    let kill = |unit: &str| {
+        let pid = m.main_pid(unit).expect("it runs");
+        run(&m, &format!("kill -9 {pid}"));
+    };
+    for (runs, killed) in [(2, false), (3, true)] {
+        kill("main.service");
+        if killed {
+            m.wait_for("main.service", "activating/auto-restart");
+            assert!(m.kill_manager());
+        }
+        until("it runs again", || (m.lines("runs").len() == runs).then_some(()));
+        m.wait_for("main.service", "active/running");
+        assert_eq!(m.state("bound.service"), "active/running");
+    }
+    assert!(m.lines("told").is_empty());
+    m.expect_job("stop", "main.service", "done");
+    assert_eq!(m.state("bound.service"), "inactive/dead");
+    m.expect_job("start", "debug.service", "done");
+    until("it has begun", || (run(&m, "cat /run/debug 2>/dev/null; true") == "<>\n").then_some(()));
+    kill("debug.service");
+    until("it has begun again", || (run(&m, "cat /run/debug") == "<>\n<1>\n").then_some(()));
+}

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 16] = [
+const OTHERWISE: [(&str, &str); 17] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -47,6 +47,10 @@ const OTHERWISE: [(&str, &str); 16] = [
         "OpenFile=",
         "a file that is not there is not made. The descriptors come behind those of sockets and of the store; commands beside \
          the program are given none.",
+    ),
+    (
+        "RestartMode=debug",
+        "the manager has no messages that are for debugging alone: those that `LogLevelMax=` leaves out are told.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
     (

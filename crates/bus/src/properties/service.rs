@@ -13,6 +13,7 @@ properties! {
     Type "s" Const => |s, w| w.str(if s.has_settings() { s.service().service_type.as_str() } else { "" });
     ExitType "s" Const => |s, w| w.str(s.service().exit_type.as_str());
     Restart "s" Const => |s, w| w.str(s.service().restart.as_str());
+    RestartMode "s" Const => |s, w| w.str(s.service().restart_mode.as_str());
     PIDFile "s" Const => |s, w| w.str(text(&s.service().pid_file));
     NotifyAccess "s" Const => |s, w| w.str(s.service().notify_access.as_str());
     RestartUSec "t" Const => |s, w| w.u64(micros(s.service().restart_delay));

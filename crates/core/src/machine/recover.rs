@@ -261,7 +261,7 @@ fn spawn_again(
     let settings = unit_settings::compiled(core, unit);
     let sockets = service::sockets_for(core, unit, list, main, &settings);
     let invocation = runtime_limit::invocation(&core.units, unit);
-    let environment = service::environment(core, unit, list);
+    let environment = service::environment(core, unit, list, &settings);
     let dynamic_user = core.units.dynamic_user(unit);
     Box::new(Spawn {
         unit,

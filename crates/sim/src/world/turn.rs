@@ -24,6 +24,7 @@ use crate::batches;
 use crate::checks;
 use crate::kernel::{Happening, MS};
 use crate::reloads;
+use crate::restarts;
 use crate::timers;
 use crate::told::Told;
 use crate::units::UnitTexts;
@@ -296,6 +297,7 @@ impl World {
         self.wrong.extend(reloads::starts_once(&self.core, &happenings));
         self.heard.restarts.hear(&happenings);
         self.wrong.extend(self.heard.restarts.check(&self.core, &before.states, &happenings));
+        self.wrong.extend(restarts::seen(&self.core, &happenings));
     }
 
     fn look_for_repeats(&mut self, effect: &Effect) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Unit;
 use crate::config::{
-    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, OpenFile, Preserve, Restart, ServiceConfig,
-    ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, OpenFile, Preserve, Restart, RestartMode,
+    ServiceConfig, ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
 };
 use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
@@ -47,6 +47,9 @@ impl Unit<'_> {
             exec_stop: self.commands(id!(Service "ExecStop")),
             exec_stop_post: self.commands(id!(Service "ExecStopPost")),
             restart: merged.word(id!(Service "Restart"), Restart::from_word).unwrap_or(Restart::No),
+            restart_mode: merged
+                .word(id!(Service "RestartMode"), RestartMode::from_word)
+                .unwrap_or(RestartMode::Normal),
             restart_delay: merged
                 .value(id!(Service "RestartSec"), value::span)
                 .map_or(self.defaults.restart_delay, |s| s.unwrap_or(Duration::MAX)),

@@ -59,6 +59,18 @@ words! {
 }
 
 words! {
+    /// RestartMode=: what others see of a restart by Restart=.
+    RestartMode {
+        /// The service has ended, or failed, between two runs.
+        Normal = "normal",
+        /// It is on its way up all the time, and units that depend on it hear of no end.
+        Direct = "direct",
+        /// As normal, and the next run is told so.
+        Debug = "debug",
+    }
+}
+
+words! {
     /// NotifyAccess=: whose messages are heard.
     NotifyAccess {
         /// Nobody's.
@@ -219,6 +231,8 @@ pub struct ServiceConfig {
     pub exec_stop_post: Vec<Command>,
     /// Restart=
     pub restart: Restart,
+    /// RestartMode=
+    pub restart_mode: RestartMode,
     /// RestartSec=
     pub restart_delay: Duration,
     /// RestartMaxDelaySec=, `None` where the delay does not grow.

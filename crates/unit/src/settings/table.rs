@@ -98,7 +98,7 @@ rows! {
         RuntimeMaxSec WatchdogSec RestartMaxDelaySec;
     @Service Acted Last (Span): RuntimeRandomizedExtraSec;
     @Service Acted Last (COUNT): RestartSteps;
-    @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
+    @Service Acted Last (Word(RestartMode::WORDS)): RestartMode;
     @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode
         TimeoutStopFailureMode;
     @Service Acted Last (Word(Restart::WORDS)): Restart;
