@@ -18,6 +18,7 @@ pub(crate) mod remarks;
 pub mod restart_mode;
 pub(crate) mod runtime_limit;
 pub(crate) mod shutdown_state;
+pub(crate) mod slice_limits;
 pub(crate) mod start_limit;
 pub(crate) mod stop_budget;
 pub(crate) mod survival;

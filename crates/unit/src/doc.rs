@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 17] = [
+const OTHERWISE: [(&str, &str); 18] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -51,6 +51,11 @@ const OTHERWISE: [(&str, &str); 17] = [
     (
         "RestartMode=debug",
         "the manager has no messages that are for debugging alone: those that `LogLevelMax=` leaves out are told.",
+    ),
+    (
+        "ConcurrencySoftMax=",
+        "of the starts that wait, the first by name is next, whatever the weights of the units. What comes up without a job, \
+         as a mount that somebody made, counts and is not refused.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
     (
@@ -199,6 +204,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Bytes => "bytes".to_owned(),
         Kind::Memory => "bytes, percentage, infinity".to_owned(),
         Kind::Tasks => "number, percentage, infinity".to_owned(),
+        Kind::CountOrInfinity => "number, infinity".to_owned(),
         Kind::Number(low, high) => format!("{low} to {high}"),
         Kind::Percent => "percentage".to_owned(),
         Kind::Mode => "octal mode".to_owned(),

@@ -264,6 +264,17 @@ pub fn number(text: &str, low: i64, high: i64) -> Parsed<i64> {
         .ok_or_else(|| Fault::new(0, format!("'{text}' is not a number from {low} to {high}")))
 }
 
+/// A count, or `infinity`, which is none. The largest number stands for that on the bus.
+pub fn count_or_infinity(text: &str) -> Parsed<Option<u32>> {
+    match text {
+        "infinity" => Ok(None),
+        text => {
+            let count = number(text, 0, u32::MAX.into())?;
+            Ok(u32::try_from(count).ok().filter(|&count| count < u32::MAX))
+        }
+    }
+}
+
 /// The same without bounds. A sign stands before the base.
 fn whole(text: &str) -> Option<i128> {
     let (is_negative, digits) = match text.strip_prefix('-') {

@@ -148,6 +148,8 @@ fn properties_are_lines_of_a_unit_file() {
         (Slice, ("MemoryMax", "t", "18446744073709551615"), "[Slice] MemoryMax=infinity"),
         (Slice, ("MemoryMaxScale", "u", "2147483648"), "[Slice] MemoryMax=50.00%"),
         (Slice, ("TasksMax", "t", "7"), "[Slice] TasksMax=7"),
+        (Slice, ("ConcurrencyHardMax", "u", "7"), "[Slice] ConcurrencyHardMax=7"),
+        (Slice, ("ConcurrencySoftMax", "u", "4294967295"), "[Slice] ConcurrencySoftMax=infinity"),
         (Slice, ("CPUWeight", "t", "0"), "[Slice] CPUWeight=idle"),
         (Slice, ("CPUQuotaPerSecUSec", "t", "1500000"), "[Slice] CPUQuota=150.00%"),
         (Slice, ("CPUQuotaPeriodUSec", "t", "10000"), "[Slice] CPUQuotaPeriodSec=10000us"),

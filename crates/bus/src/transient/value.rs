@@ -306,7 +306,8 @@ fn small_number(property: &Property<'_>, value: u32) -> Option<String> {
         }
         Kind::Percent => share(f64::from(u32::MAX)),
         Kind::Mode => format!("{value:04o}"),
-        Kind::Number(..) => value.to_string(),
+        Kind::CountOrInfinity if value == u32::MAX => "infinity".to_owned(),
+        Kind::CountOrInfinity | Kind::Number(..) => value.to_string(),
         _ => return None,
     })
 }

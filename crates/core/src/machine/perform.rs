@@ -2,7 +2,7 @@
 //!
 //! Start at [`run_next_job`].
 
-use crate::features::{cleanup, device_sight, remarks, restart_mode};
+use crate::features::{cleanup, device_sight, remarks, restart_mode, slice_limits};
 use crate::jobs::{dependency_groups, ends, halves};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -130,7 +130,8 @@ fn perform_start_of_down(core: &mut Core, unit: UnitId, reason: Reason) -> Turn 
     if cleanup::waits_for_clearing(core, unit) {
         return Turn::Wait;
     }
-    match dependency_groups::groups_against(core, unit) {
+    let against = dependency_groups::groups_against(core, unit);
+    match against.or_else(|| slice_limits::slices_against(core, unit)) {
         Some(turn) => turn,
         None => orders::start_unit(core, unit, reason),
     }

@@ -5,7 +5,9 @@
 //! their sockets, open sockets are in init's store. What happened in the kernel while nobody
 //! looked is fed in afterwards as ordinary events.
 
-use crate::features::{cgroup_place, cleanup, dynamic_user, freezer, ipc, runtime_limit};
+use crate::features::{
+    cgroup_place, cleanup, dynamic_user, freezer, ipc, runtime_limit, slice_limits,
+};
 use crate::graph::Graph;
 use crate::jobs::{circles, dependency_groups, waits};
 use crate::machine;
@@ -101,6 +103,7 @@ impl Core {
                 cgroup_place::restore_place(self, unit, &path);
             }
         }
+        slice_limits::adopt(self);
         // Of an end with stops that is as far no unit is up that has commands.
         self.outbox.given_up = self.totals.stopping && self.totals.jobs == 0;
         let busy = self.units.busy();

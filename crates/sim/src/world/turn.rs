@@ -25,6 +25,7 @@ use crate::checks;
 use crate::kernel::{Happening, MS};
 use crate::reloads;
 use crate::restarts;
+use crate::slices;
 use crate::timers;
 use crate::told::Told;
 use crate::units::UnitTexts;
@@ -298,6 +299,7 @@ impl World {
         self.heard.restarts.hear(&happenings);
         self.wrong.extend(self.heard.restarts.check(&self.core, &before.states, &happenings));
         self.wrong.extend(restarts::seen(&self.core, &happenings));
+        self.wrong.extend(slices::after_step(&self.core, &before.states, &happenings));
     }
 
     fn look_for_repeats(&mut self, effect: &Effect) {

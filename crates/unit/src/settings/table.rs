@@ -185,7 +185,7 @@ rows! {
     @Path Acted Last (Span): TriggerLimitIntervalSec;
     @Path Acted Last (COUNT): TriggerLimitBurst;
 
-    @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
+    @Slice Acted Last (CountOrInfinity): ConcurrencyHardMax ConcurrencySoftMax;
 
     @Scope Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Scope Acted Last (Span): RuntimeMaxSec RuntimeRandomizedExtraSec TimeoutStopSec;
