@@ -4,6 +4,7 @@
 use crate::features::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
 use crate::features::{cleanup, restart_mode, shutdown_state};
 use crate::jobs::{halves, install};
+use crate::model::admin_marks::Markers;
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind, JobMode, JobType};
 use crate::model::part::Part;
@@ -598,7 +599,11 @@ fn enter_dead(core: &mut Core, unit: UnitId) {
     core.outbox.effects.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
     cleanup::clear_away(core, unit, &settings, restarting);
     let comes_again = restarts || is_restarted(&core.units, unit, &run);
-    if !(restarts && config.restart_mode == RestartMode::Direct) {
+    if restarts && config.restart_mode == RestartMode::Direct {
+        // The next run has a group where the files say, and nothing of what was noted of this one.
+        core.resources.strays.remove(&unit);
+        core.units.history_mut(unit).markers = Markers::default();
+    } else {
         state_change::transit(core, unit, comes_again, |u| {
             u.state =
                 TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
