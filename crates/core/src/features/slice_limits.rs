@@ -38,19 +38,21 @@ pub(crate) fn follow_state(core: &mut Core, unit: UnitId) {
     }
 }
 
-/// The unit does not count any more, if nothing of it runs and no start of it is under way.
+/// The unit does not count any more, if nothing of it runs and no start of it is under way. What is restarted keeps the
+/// place that it has.
 pub(crate) fn release_if_idle(core: &mut Core, unit: UnitId) {
-    if core.resources.slice_limits.counts(unit) && !occupies(&core.units, unit) {
+    let job = core.units.run(unit).job.as_ref();
+    let is_restarted = job.is_some_and(|job| job.kind == JobKind::Restart);
+    if core.resources.slice_limits.counts(unit) && !is_restarted && !occupies(&core.units, unit) {
         core.resources.slice_limits.uncount(unit);
     }
 }
 
-/// Whether a unit takes a place in its slice. What is restarted keeps the one that it has.
+/// Whether a unit takes a place in its slice.
 pub(crate) fn occupies(units: &Units, unit: UnitId) -> bool {
-    let comes_up = |kind| matches!(kind, JobKind::Start | JobKind::Restart);
     let job = units.run(unit).job.as_ref();
-    let is_coming = job.is_some_and(|job| job.running && comes_up(job.kind));
-    is_coming || !units.active_state(unit).is_down()
+    let is_starting = job.is_some_and(|job| job.running && job.kind == JobKind::Start);
+    is_starting || !units.active_state(unit).is_down()
 }
 
 /// The start of this unit is not waited for any more.

@@ -775,9 +775,11 @@ pub(crate) fn restart_now(core: &mut Core, unit: UnitId) {
     if let Some(job) = core.units.run_mut(unit).job.as_mut() {
         job.reason.cause = Cause::Restart;
     }
-    // One that the failed run was the start of begins anew.
-    if is_direct && core.units.run(unit).job.as_ref().is_some_and(|job| job.running) {
-        halves::wait_again(core, unit);
+    // It may be the start of the run that failed, or have waited for this.
+    if is_direct {
+        if core.units.run(unit).job.as_ref().is_some_and(|job| job.running) {
+            halves::wait_again(core, unit);
+        }
         core.queues.queue_job(&core.units, unit);
     }
 }
