@@ -236,6 +236,7 @@ fn alike_socket(own: &SocketConfig, by: &SocketConfig) -> SocketConfig {
         timeout: own.timeout,
         remove_on_stop: own.remove_on_stop,
         trigger_limit: own.trigger_limit,
+        poll_limit: own.poll_limit,
         kill: own.kill.clone(),
         cgroup: alike_group(&own.cgroup, &by.cgroup),
         ..by.clone()

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 18] = [
+const OTHERWISE: [(&str, &str); 20] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -56,6 +56,14 @@ const OTHERWISE: [(&str, &str); 18] = [
         "ConcurrencySoftMax=",
         "of the starts that wait, the first by name is next, whatever the weights of the units. What comes up without a job, \
          as a mount that somebody made, counts and is not refused.",
+    ),
+    (
+        "PollLimitIntervalSec=",
+        "without it and `PollLimitBurst=` there is no limit, as with systemd 252. A manager that comes back begins to count anew.",
+    ),
+    (
+        "PassFileDescriptorsToExec=",
+        "commands of `ExecStopPost=` run when the sockets are closed, and are given none.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
     (

@@ -124,7 +124,8 @@ mod tests {
         };
         // With two that are newer: OpenFile and RestartMode.
         check(UnitType::Service, [303 + 2, 98]);
-        check(UnitType::Socket, [302, 98]);
+        // With three that are newer: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
+        check(UnitType::Socket, [302 + 3, 98]);
         check(UnitType::Mount, [261, 98]);
         check(UnitType::Swap, [254, 98]);
         check(UnitType::Scope, [85, 98]);

@@ -22,6 +22,7 @@ use crate::parts::{Core, unit_settings};
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use crate::relations::{held_stops, rules};
+use crate::settings::TypeSettings;
 use crate::types::service::stop;
 use crate::types::{automount, mount, path, scope, service, socket, timer};
 use std::sync::Arc;
@@ -262,7 +263,10 @@ fn spawn_again(
     main: bool,
 ) -> Box<Spawn> {
     let settings = unit_settings::compiled(core, unit);
-    let sockets = service::sockets_for(core, unit, list, main, &settings);
+    let sockets = match &settings.own {
+        TypeSettings::Socket(config) => socket::sockets_for(&core.units, unit, list, config),
+        _ => service::sockets_for(core, unit, list, main, &settings),
+    };
     let invocation = runtime_limit::invocation(&core.units, unit);
     let environment = service::environment(core, unit, list, &settings);
     let dynamic_user = core.units.dynamic_user(unit);
