@@ -272,6 +272,23 @@ impl Graph {
         Related { own, others: range(&self.reverse[unit.index()], relation) }
     }
 
+    /// The slice of a unit, that of the slice, and so on.
+    pub fn slices_above(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        let above = |unit: &UnitId| self.related(*unit, Relation::InSlice).next();
+        std::iter::successors(above(&unit), above)
+    }
+
+    /// Units in a slice and in those below it.
+    pub fn members(&self, slice: UnitId) -> Vec<UnitId> {
+        let mut all: Vec<UnitId> = self.related(slice, Relation::SliceOf).collect();
+        let mut at = 0;
+        while let Some(&unit) = all.get(at) {
+            all.extend(self.related(unit, Relation::SliceOf));
+            at += 1;
+        }
+        all
+    }
+
     /// The units that `unit` itself states `relation` with: not those that state it from their end.
     pub fn stated(&self, unit: UnitId, relation: Relation) -> impl Iterator<Item = UnitId> + '_ {
         range(&self.definition(unit).edges, relation).iter().map(|edge| edge.other)

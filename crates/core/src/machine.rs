@@ -143,6 +143,8 @@ fn settle(core: &mut Core) {
             break;
         } else if perform::run_next_job(core) {
             looked_at += 1;
+        } else if let Some(unit) = core.resources.slice_limits.call(&core.graph) {
+            core.queues.queue_job(&core.units, unit);
         } else if std::mem::take(&mut core.jobs.circles_unchecked) {
             circles::break_circles(core);
         } else if let Some((unit, at)) = core.queues.job_ends.pop_first() {

@@ -31,6 +31,7 @@ pub(crate) mod pids;
 pub(crate) mod queues;
 pub(crate) mod removals;
 pub(crate) mod resources;
+pub(crate) mod slice_limits;
 pub(crate) mod trace_queue;
 pub(crate) mod unit_settings;
 pub(crate) mod units;

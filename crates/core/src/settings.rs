@@ -200,6 +200,7 @@ fn alike_service(own: &ServiceConfig, by: &ServiceConfig) -> ServiceConfig {
         exit_type: own.exit_type,
         remain_after_exit: own.remain_after_exit,
         restart: own.restart,
+        restart_mode: own.restart_mode,
         restart_delay: own.restart_delay,
         restart_delay_max: own.restart_delay_max,
         restart_steps: own.restart_steps,
@@ -235,6 +236,7 @@ fn alike_socket(own: &SocketConfig, by: &SocketConfig) -> SocketConfig {
         timeout: own.timeout,
         remove_on_stop: own.remove_on_stop,
         trigger_limit: own.trigger_limit,
+        poll_limit: own.poll_limit,
         kill: own.kill.clone(),
         cgroup: alike_group(&own.cgroup, &by.cgroup),
         ..by.clone()

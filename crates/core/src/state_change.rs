@@ -3,7 +3,7 @@
 //! Owns: [`transit`], which every unit type calls.
 //! Must not: propagate the change; `machine::propagate` does it when the queue is worked off.
 
-use crate::features::{dynamic_user, freezer, remarks};
+use crate::features::{dynamic_user, freezer, remarks, slice_limits};
 use crate::model::active_state::ActiveState;
 use crate::model::admin_marks::Markers;
 use crate::model::ids::UnitId;
@@ -49,6 +49,9 @@ pub(crate) fn transit(
     freezer::thaw_first(core, unit);
     core.outbox.happened(core.times.now.monotonic, unit, What::State { active: new, sub, reason });
     remarks::forget_remarks(&mut core.units, unit, old, new);
+    if old.is_down() != new.is_down() {
+        slice_limits::follow_state(core, unit);
+    }
     stamp(core, unit, old, new);
     if !will_restart {
         dynamic_user::release_if_over(core, unit);

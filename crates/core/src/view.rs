@@ -28,6 +28,9 @@ use warren_unit::{LoadState, Relation, UnitName, UnitType};
 /// Jobs that are looked at for what one job waits for.
 const VAIN_LOOKS_MAX: usize = 1000;
 
+/// Units whose start waits for a place in a slice, each with that slice (ConcurrencySoftMax=).
+pub type SliceWaiters = imbl::OrdMap<UnitId, UnitId>;
+
 /// How often something happened, by its reason. Copied only when it has changed since it was last shown.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CodeCounts(Arc<BTreeMap<Code, u64>>);
@@ -90,6 +93,8 @@ pub struct View {
     pub units: Chunked<Arc<UnitRun>>,
     /// Those of them whose cgroup lies elsewhere than their files say.
     pub strays: Strays,
+    /// Starts that wait for a place in their slice.
+    pub slice_waiters: SliceWaiters,
     /// Users that are made for runs.
     pub dynamic_users: Numbers,
     /// Counts.
@@ -171,7 +176,7 @@ impl View {
 
     /// The unit that the job of `unit` waits for: one whose job it is ordered against, if there is one
     /// that is at work, one of a group of its own that is about to come up (`OptionalAll=`,
-    /// `RequireAny=`), or `unit` itself, whose state stands against the job. None if it is at work.
+    /// `RequireAny=`), its slice, or `unit` itself, whose state stands against the job. None if it is at work.
     pub fn waited_for(&self, unit: UnitId) -> Option<UnitId> {
         use ActiveState::{Activating, Deactivating, Reloading};
         let job = self.job(unit).filter(|job| !job.running)?;
@@ -185,6 +190,9 @@ impl View {
             (JobKind::VerifyActive, Activating) => return Some(unit),
             (JobKind::Start, _) => {}
             _ => return None,
+        }
+        if let Some(&slice) = self.slice_waiters.get(&unit) {
+            return Some(slice);
         }
         let is_coming = |&other: &UnitId| {
             comes_up(self.job(other).map(|job| job.kind), self.active_state(other))

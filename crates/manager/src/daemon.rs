@@ -165,6 +165,7 @@ impl Daemon {
             }
             self.tell_missing();
             self.try_doors_again();
+            self.end_pauses();
             self.collect();
             self.end_held_up();
             let moment = Instant::now();
@@ -200,7 +201,7 @@ impl Daemon {
 
     /// All that is due at some time: the loop waits until the first of them is.
     fn patients(&self) -> impl Iterator<Item = &dyn Patient> {
-        let all: [&dyn Patient; 20] = [
+        let all: [&dyn Patient; 21] = [
             &self.core,
             &self.process.table.unreported,
             &self.cgroup.unwatched_groups,
@@ -216,6 +217,7 @@ impl Daemon {
             &self.process.notify,
             &self.triggers.traps,
             &self.triggers.sockets,
+            &self.triggers.sockets.poll_limits,
             &self.spawning.environment_files,
             &self.spawning.users,
             &self.peers.log_link,
@@ -228,7 +230,7 @@ impl Daemon {
     // ---- sources ----
 
     fn source_ready(&mut self, token: u64) {
-        let number = (token & !token::KIND) as u32;
+        let number = token as u32;
         match token & token::KIND {
             token::INIT => self.read_init(),
             token::EXITS => self.read_exits(),
@@ -247,7 +249,7 @@ impl Daemon {
             token::LOG => self.read_log_link(),
             token::DEVICES => self.read_devices(),
             token::CONSOLE => self.read_console(),
-            token::SOCKET => self.socket_ready(UnitId(number)),
+            token::SOCKET => self.socket_ready(UnitId(number), token::socket_index(token)),
             token::STRANGER => self.stranger_ended(number),
             token::HELD => self.held_hung_up(number as usize),
             token::STORED => self.stored_fd_hung_up(number),

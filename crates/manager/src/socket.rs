@@ -8,5 +8,6 @@ pub(crate) mod accept;
 pub(crate) mod deferred;
 pub(crate) mod flush;
 pub(crate) mod opening;
+pub(crate) mod poll_limits;
 pub(crate) mod shortage;
 pub(crate) mod sockets;

@@ -513,3 +513,118 @@ fn forty_levels_of_units_that_require_two_each_start_in_one_go() {
     m.expect_job("stop", &format!("{LEVELS}a.service"), "done");
     assert!(texts.iter().all(|(name, _)| *name == format!("{LEVELS}b.service") || !up(name)));
 }
+
+/// A26: a slice that may have one unit active, and a target that wants three of it.
+#[test]
+fn a_full_slice_refuses_the_units_beyond_its_limit_and_no_others() {
+    let slice = "[Slice]\nConcurrencyHardMax=1\n";
+    let service = "[Service]\nSlice=one.slice\nExecStart=@P stay\n";
+    let other = "[Service]\nExecStart=@P stay\n";
+    let target = "[Unit]\nWants=a.service b.service c.service other.service\n\
+                  After=a.service b.service c.service other.service\n";
+    let units = [
+        ("one.slice", slice),
+        ("a.service", service),
+        ("b.service", service),
+        ("c.service", service),
+        ("other.service", other),
+        ("all.target", target),
+    ];
+    let Some(m) = Machine::start("report-slice", &units) else { return };
+    m.expect_job("start", "all.target", "done");
+    assert_eq!(m.state("other.service"), "active/running");
+    let all = ["a.service", "b.service", "c.service"];
+    let up: Vec<&str> = all.into_iter().filter(|unit| m.state(unit) == "active/running").collect();
+    let [up] = up[..] else { panic!("{up:?}") };
+    for unit in all.into_iter().filter(|&unit| unit != up) {
+        let why = warren(&m, &format!("why {unit}"));
+        assert!(why.contains("start refused: as many units of its slice"), "{why}");
+        assert!(why.contains("ConcurrencyHardMax= allows (one.slice)"), "{why}");
+    }
+    // Whoever goes makes room.
+    m.expect_job("stop", up, "done");
+    let next = if up == "c.service" { "a.service" } else { "c.service" };
+    m.expect_job("start", next, "done");
+    m.expect_job("start", up, "failed");
+}
+
+/// The same with a soft limit: starts wait, also over the end of a manager, and an edit of the slice counts at once.
+#[test]
+fn starts_wait_for_a_place_in_a_slice_and_outlast_the_manager() {
+    let slice = |most: u32| format!("[Slice]\nConcurrencySoftMax={most}\n");
+    let service = "[Service]\nSlice=few.slice\nExecStart=@P stay\n";
+    let units = [
+        ("few.slice", &*slice(1)),
+        ("a.service", service),
+        ("b.service", service),
+        ("c.service", service),
+    ];
+    let Some(m) = Machine::start("report-slice-soft", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    begin(&m, "start", "c.service");
+    begin(&m, "start", "b.service");
+    let why = warren(&m, "why c.service");
+    assert!(why.contains("few.slice"), "{why}");
+    assert!(m.kill_manager());
+    m.wait_for("a.service", "active/running");
+    assert_eq!(
+        (m.state("b.service"), m.state("c.service")),
+        ("inactive/dead".into(), "inactive/dead".into())
+    );
+    m.expect_job("stop", "a.service", "done");
+    m.wait_for("b.service", "active/running");
+    assert_eq!(m.state("c.service"), "inactive/dead");
+    m.write("few.slice", &slice(2));
+    reload(&m);
+    m.wait_for("c.service", "active/running");
+    if lab::has_systemctl("starts_wait_for_a_place_in_a_slice_and_outlast_the_manager") {
+        let shown = run(
+            &m,
+            "systemctl show -p ConcurrencySoftMax,ConcurrencyHardMax,NCurrentlyActive few.slice",
+        );
+        for line in ["ConcurrencySoftMax=2", "ConcurrencyHardMax=4294967295", "NCurrentlyActive=2"]
+        {
+            assert!(shown.contains(line), "{shown}");
+        }
+    }
+}
+
+/// A service that restarts directly takes nothing along that is bound to it, also if the manager ends in between.
+#[test]
+fn what_is_bound_to_a_service_that_restarts_directly_stays() {
+    let main = "[Unit]\nOnFailure=told.service\n[Service]\nRestart=always\nRestartMode=direct\nRestartSec=1s\n\
+                ExecStart=@P append:@D/out/runs:run stay\nExecStopPost=/bin/true\n";
+    let bound = "[Unit]\nBindsTo=main.service\nAfter=main.service\n[Service]\nExecStart=@P stay\n";
+    let told = "[Service]\nType=oneshot\nExecStart=@P append:@D/out/told:told\n";
+    let debug = "[Service]\nRestart=always\nRestartMode=debug\nRestartSec=0\n\
+                 ExecStart=/bin/sh -c 'echo \"<$DEBUG_INVOCATION>\" >>/run/debug; exec sleep 1000'\n";
+    let units = [
+        ("main.service", main),
+        ("bound.service", bound),
+        ("told.service", told),
+        ("debug.service", debug),
+    ];
+    let Some(m) = Machine::start("restart-direct", &units) else { return };
+    m.expect_job("start", "bound.service", "done");
+    let kill = |unit: &str| {
+        let pid = m.main_pid(unit).expect("it runs");
+        run(&m, &format!("kill -9 {pid}"));
+    };
+    for (runs, killed) in [(2, false), (3, true)] {
+        kill("main.service");
+        if killed {
+            m.wait_for("main.service", "activating/auto-restart");
+            assert!(m.kill_manager());
+        }
+        until("it runs again", || (m.lines("runs").len() == runs).then_some(()));
+        m.wait_for("main.service", "active/running");
+        assert_eq!(m.state("bound.service"), "active/running");
+    }
+    assert!(m.lines("told").is_empty());
+    m.expect_job("stop", "main.service", "done");
+    assert_eq!(m.state("bound.service"), "inactive/dead");
+    m.expect_job("start", "debug.service", "done");
+    until("it has begun", || (run(&m, "cat /run/debug 2>/dev/null; true") == "<>\n").then_some(()));
+    kill("debug.service");
+    until("it has begun again", || (run(&m, "cat /run/debug") == "<>\n<1>\n").then_some(()));
+}

@@ -21,6 +21,8 @@ use warren_core::settings::TypeSettings;
 use warren_unit::config::{Preserve, ServiceType, StopBudget};
 use warren_unit::{Relation, UnitType};
 
+use crate::restarts;
+use crate::slices;
 use crate::states::{Owed, States, states};
 use crate::units::{UnitTexts, graph_of, meaning};
 use crate::world::World;
@@ -310,8 +312,14 @@ fn settled(world: &World) -> Vec<String> {
     for definition in world.core.graph().definitions() {
         let run = world.core.unit_run(definition.id);
         let name = &definition.name;
+        let is_held_up = || slices::is_held_up(&world.core, definition.id);
+        // A start that is begun anew again and again.
+        let is_tried_again = goes_on
+            && restarts::is_direct(&world.core, definition.id)
+            && run.history.as_ref().is_some_and(|history| history.restarts > 0);
         let stuck = |job: &warren_core::model::job::Job| {
-            now - job.since.0 > JOB_MAX && (job.running || !goes_on)
+            now - job.since.0 > JOB_MAX
+                && (job.running && !is_tried_again || !job.running && !goes_on && !is_held_up())
         };
         if let Some(job) = run.job.as_ref().filter(|job| stuck(job)) {
             wrong.push(format!("liveness: the {} job of {name} never ends", job.kind.as_str()));

@@ -11,6 +11,7 @@ use warren_core::model::time::Moment;
 use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;
+use crate::restarts;
 use crate::script::{Action, Plan};
 use crate::states::{Owed, States};
 use crate::world::World;
@@ -194,8 +195,12 @@ fn stopped_rightly(world: &World, definition: &Definition, before: &States) -> O
 /// Units that are to go down with this one, which goes down in this step, and stay up.
 fn staying(world: &World, definition: &Definition, before: &States) -> Vec<UnitId> {
     let (core, unit) = (&world.core, definition.id);
-    let goes = before.get(&unit).is_some_and(|state| state.is_up())
-        && core.unit_run(unit).active_state().is_down_or_going();
+    let (was, is) = (before.get(&unit).copied(), core.unit_run(unit).active_state());
+    // Of the end of what may restart directly others hear when it is down.
+    let goes = match restarts::is_direct(core, unit) {
+        true => was.is_some_and(|state| !state.is_down()) && is.is_down(),
+        false => was.is_some_and(|state| state.is_up()) && is.is_down_or_going(),
+    };
     if !goes || world.lawless || core.totals().stopping {
         return Vec::new();
     }

@@ -4,7 +4,7 @@
 //! same timeline on every machine. Where to start: [`world`] (its `turn` is the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
 //! [`checks`] (what must hold; more of it is in [`jobs`], [`restarts`], [`reloads`], [`repeats`], [`watchdogs`],
-//! [`groups`], [`devices`] and [`told`]), [`batches`] (what is lost when the manager is killed before it
+//! [`groups`], [`slices`], [`devices`] and [`told`]), [`batches`] (what is lost when the manager is killed before it
 //! writes), [`run`] (one seed from start to verdict), [`shrink`] (the
 //! smallest plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`]
 //! (the notation of the tests).
@@ -29,6 +29,7 @@ pub mod restarts;
 pub mod run;
 pub mod script;
 pub mod shrink;
+pub mod slices;
 pub mod states;
 pub mod timers;
 pub mod told;

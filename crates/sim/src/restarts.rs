@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 
 use warren_core::graph::Definition;
 use warren_core::machine::Core;
+use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::UnitId;
 use warren_core::model::job::{JobKind, JobResult};
 use warren_core::model::process::Outcome;
-use warren_core::model::reason::Code;
+use warren_core::model::reason::{Cause, Code};
 use warren_core::model::state::UnitRun;
 use warren_core::protocol::trace_event::{Happening, What};
 use warren_core::settings::TypeSettings;
-use warren_unit::config::Restart;
+use warren_unit::config::{Restart, RestartMode};
 use warren_unit::{LoadState, UnitType};
 
 use crate::states::States;
@@ -63,6 +64,55 @@ impl Restarts {
             is_wrong.then(|| format!("restart: {} stays down", definition.name))
         };
         units.iter().filter_map(stays).collect()
+    }
+}
+
+/// `restart-seen`: with `RestartMode=direct` (systemd.service(5)) a service that is to come again is not down between two
+/// runs, nothing is started for its end, and no unit is stopped for it.
+pub fn seen(core: &Core, happenings: &[Happening]) -> Vec<String> {
+    let comes_again = |unit: UnitId| {
+        let run = core.unit_run(unit);
+        let is_between = run.sub_state() == "auto-restart" || {
+            run.active_state() == ActiveState::Deactivating && run.job.is_none()
+        };
+        is_between && is_direct(core, unit)
+    };
+    // A start that was not tried, or not waited for, is an end of its own.
+    let is_given_up = |unit: UnitId| {
+        happenings.iter().any(|happening| {
+            let What::JobEnded { result, .. } = happening.what else { return false };
+            let untold = matches!(result, JobResult::Dependency | JobResult::Timeout);
+            happening.unit == unit && untold
+        })
+    };
+    let mut wrong = Vec::new();
+    for Happening { unit, what, .. } in happenings {
+        let of = match what {
+            What::State { active, .. } if active.is_down() => Some(*unit),
+            What::JobQueued { reason, .. } => match (reason.cause, reason.code) {
+                (Cause::Outcome(of), _) if !is_given_up(of) => Some(of),
+                (Cause::Dependency(of), Code::BoundUnitGone | Code::DependencyEnded) => Some(of),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(of) = of.filter(|&of| comes_again(of)) {
+            let name = |unit| core.graph().name(unit);
+            wrong.push(format!("restart-seen: {} is told of {}: {what:?}", name(*unit), name(of)));
+        }
+    }
+    wrong
+}
+
+/// Whether it is a service with `RestartMode=direct`.
+pub fn is_direct(core: &Core, unit: UnitId) -> bool {
+    let definition = core.graph().definition(unit);
+    if definition.unit_type() != UnitType::Service || definition.load_state != LoadState::Loaded {
+        return false;
+    }
+    match core.settings().compile(definition).own {
+        TypeSettings::Service(config) => config.restart_mode == RestartMode::Direct,
+        _ => false,
     }
 }
 

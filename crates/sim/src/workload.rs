@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::random::Random;
 use crate::script::{Action, Plan};
 use crate::units::UnitTexts;
-use crate::{devices, groups};
+use crate::{devices, groups, slices};
 
 /// Units of a random plan at most, those without a file not counted.
 const UNITS_MAX: u64 = 8;
@@ -37,7 +37,26 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     draw_timers(&mut plan);
     draw_end_without_stops(&mut plan);
     draw_scopes(&mut plan);
+    draw_restart_modes(&mut plan);
+    slices::draw(&mut plan);
     plan
+}
+
+/// Of three plans one has services that others do not see restart: by chance of its own.
+fn draw_restart_modes(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x006d_6f64_6573);
+    if !random.chance(330) {
+        return;
+    }
+    let names: Vec<UnitName> = plan.units.names().cloned().collect();
+    for name in &names {
+        let text = plan.units.text(name).unwrap_or_default();
+        if text.contains("\nRestart=") && random.chance(700) {
+            let mode = random.pick(&["direct", "direct", "direct", "debug"]);
+            let text = text.replacen("\nRestart=", &format!("\nRestartMode={mode}\nRestart="), 1);
+            plan.units.set(name.clone(), text);
+        }
+    }
 }
 
 /// What processes do that scopes hold.

@@ -122,6 +122,39 @@ pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     Ok(())
 }
 
+/// What an open file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+    /// The same; what is written goes to the end.
+    Append,
+    /// The same; it is emptied.
+    Truncate,
+}
+
+/// Opens what is there without waiting for anybody, as at a pipe, and takes no terminal as its own. Reads and writes
+/// do not wait either ([`set_nonblocking`]).
+pub fn open_at_once(path: &str, access: Access) -> Result<OwnedFd> {
+    use rustix::fs::OFlags;
+    let of_access = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::ReadWrite => OFlags::RDWR,
+        Access::Append => OFlags::RDWR | OFlags::APPEND,
+        Access::Truncate => OFlags::RDWR | OFlags::TRUNC,
+    };
+    let flags = of_access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, rustix::fs::Mode::empty()).call_on("open", path)
+}
+
+/// Whether a socket lies there, where links are followed.
+pub fn is_socket(path: &str) -> Result<bool> {
+    let found = rustix::fs::stat(path).call_on("stat", path)?;
+    Ok(rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::Socket)
+}
+
 /// Makes reads, writes and accepts on the open file behind `fd` wait, or not. The flag belongs to
 /// the open file: whoever shares it sees the change.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {

@@ -737,6 +737,25 @@ pub fn connect_stream_within(path: &str, time: std::time::Duration) -> Result<Ow
     Ok(fd)
 }
 
+/// Connects to a socket in the file system, of whichever type it is. One whose queue is full is waited for.
+pub fn connect_any(path: &str) -> Result<OwnedFd> {
+    use rustix::io::Errno;
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    let connected = |kind: SocketType| -> Result<std::result::Result<OwnedFd, Errno>> {
+        let fd = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let fd = fd.call("socket")?;
+        Ok(rustix::net::connect(&fd, &address).map(|()| fd))
+    };
+    for kind in [SocketType::STREAM, SocketType::SEQPACKET] {
+        match connected(kind)? {
+            // It is of another type.
+            Err(Errno::PROTOTYPE) => {}
+            result => return result.call_on("connect", path),
+        }
+    }
+    connected(SocketType::DGRAM)?.call_on("connect", path)
+}
+
 /// Connects to a stream socket from an abstract address of this name.
 pub fn connect_from(name: &str, path: &std::path::Path) -> Result<OwnedFd> {
     let fd = rustix::net::socket_with(

@@ -120,7 +120,15 @@ impl<'a> Compiler<'a> {
 
     /// \[Slice\]
     pub fn slice(&self) -> Compiled<SliceConfig> {
-        self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()), sandbox: unit.sandbox() })
+        self.run(|unit| {
+            let count = |id| unit.merged.value(id, value::count_or_infinity).flatten();
+            SliceConfig {
+                cgroup: Box::new(unit.cgroup()),
+                concurrency_hard_max: count(id!(Slice "ConcurrencyHardMax")),
+                concurrency_soft_max: count(id!(Slice "ConcurrencySoftMax")),
+                sandbox: unit.sandbox(),
+            }
+        })
     }
 
     /// Everything that is wrong with a unit's values, and every setting that it uses and that

@@ -9,7 +9,7 @@ use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
 use crate::specifier::SPECIFIERS;
 
 /// Settings that are acted on and do not all that the manual says.
-const OTHERWISE: [(&str, &str); 15] = [
+const OTHERWISE: [(&str, &str); 20] = [
     (
         "StandardInput=tty",
         "if another session has the terminal, the start fails (status 208), as with `tty-fail`.",
@@ -42,6 +42,28 @@ const OTHERWISE: [(&str, &str); 15] = [
     (
         "DisableControllers=",
         "a controller that is on for the units of a slice when it is turned off stays on until the slice has gone down.",
+    ),
+    (
+        "OpenFile=",
+        "a file that is not there is not made. The descriptors come behind those of sockets and of the store; commands beside \
+         the program are given none.",
+    ),
+    (
+        "RestartMode=debug",
+        "the manager has no messages that are for debugging alone: those that `LogLevelMax=` leaves out are told.",
+    ),
+    (
+        "ConcurrencySoftMax=",
+        "of the starts that wait, the first by name is next, whatever the weights of the units. What comes up without a job, \
+         as a mount that somebody made, counts and is not refused.",
+    ),
+    (
+        "PollLimitIntervalSec=",
+        "without it and `PollLimitBurst=` there is no limit, as with systemd 252. A manager that comes back begins to count anew.",
+    ),
+    (
+        "PassFileDescriptorsToExec=",
+        "commands of `ExecStopPost=` run when the sockets are closed, and are given none.",
     ),
     ("ShowStatus=", "where nothing is said, and with `auto`, the console shows what fails."),
     (
@@ -190,6 +212,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Bytes => "bytes".to_owned(),
         Kind::Memory => "bytes, percentage, infinity".to_owned(),
         Kind::Tasks => "number, percentage, infinity".to_owned(),
+        Kind::CountOrInfinity => "number, infinity".to_owned(),
         Kind::Number(low, high) => format!("{low} to {high}"),
         Kind::Percent => "percentage".to_owned(),
         Kind::Mode => "octal mode".to_owned(),
@@ -205,6 +228,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Indexes => "numbers and ranges".to_owned(),
         Kind::CpuWeight => "1 to 10000, idle".to_owned(),
         Kind::Capabilities => "capabilities, ~ inverts".to_owned(),
+        Kind::OpenFile => "path, path:name or path:name:options".to_owned(),
     }
 }
 

@@ -243,6 +243,8 @@ pub enum Kind {
     Memory,
     /// A number of tasks, a percentage or `infinity`.
     Tasks,
+    /// A number of 32 bits, or `infinity`.
+    CountOrInfinity,
     /// A whole number within bounds.
     Number(i64, i64),
     /// A percentage.
@@ -273,6 +275,8 @@ pub enum Kind {
     CpuWeight,
     /// Names of capabilities, inverted by a leading `~`.
     Capabilities,
+    /// A file that is opened for a service: `PATH[:NAME:OPTIONS]`.
+    OpenFile,
 }
 
 /// One setting.

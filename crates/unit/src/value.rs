@@ -9,6 +9,7 @@ mod command;
 mod environment;
 mod fault;
 mod log;
+mod open_file;
 mod output;
 mod paths;
 mod timer;
@@ -22,6 +23,7 @@ pub use environment::environment_file;
 pub use fault::Fault;
 use fault::Parsed;
 pub use log::{by_name, log_level, log_target};
+pub use open_file::{is_descriptor_name, open_file};
 pub use output::output;
 pub use paths::path;
 pub use timer::{calendar, timer_event};
@@ -261,6 +263,17 @@ pub fn number(text: &str, low: i64, high: i64) -> Parsed<i64> {
     value
         .filter(|n| (low..=high).contains(n))
         .ok_or_else(|| Fault::new(0, format!("'{text}' is not a number from {low} to {high}")))
+}
+
+/// A count, or `infinity`, which is none. The largest number stands for that on the bus.
+pub fn count_or_infinity(text: &str) -> Parsed<Option<u32>> {
+    match text {
+        "infinity" => Ok(None),
+        text => {
+            let count = number(text, 0, u32::MAX.into())?;
+            Ok(u32::try_from(count).ok().filter(|&count| count < u32::MAX))
+        }
+    }
 }
 
 /// The same without bounds. A sign stands before the base.

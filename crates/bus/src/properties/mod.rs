@@ -43,7 +43,7 @@ static MOUNT: &[Interface] =
     interface!("Mount", mount::MOUNT, cgroup::CGROUP, exec::EXEC, exec::KILL);
 static SWAP: &[Interface] = interface!("Swap", other::SWAP, cgroup::CGROUP, exec::EXEC, exec::KILL);
 static SCOPE: &[Interface] = interface!("Scope", other::SCOPE, cgroup::CGROUP, exec::KILL);
-static SLICE: &[Interface] = interface!("Slice", cgroup::CGROUP);
+static SLICE: &[Interface] = interface!("Slice", other::SLICE, cgroup::CGROUP);
 static AUTOMOUNT: &[Interface] = interface!("Automount", mount::AUTOMOUNT);
 static TIMER: &[Interface] = interface!("Timer", other::TIMER);
 static PATH: &[Interface] = interface!("Path", other::PATH);
@@ -122,12 +122,15 @@ mod tests {
             let got: Vec<usize> = sizes(unit_type);
             assert_eq!(got, want, "{unit_type:?}");
         };
-        check(UnitType::Service, [303, 98]);
-        check(UnitType::Socket, [302, 98]);
+        // With two that are newer: OpenFile and RestartMode.
+        check(UnitType::Service, [303 + 2, 98]);
+        // With three that are newer: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
+        check(UnitType::Socket, [302 + 3, 98]);
         check(UnitType::Mount, [261, 98]);
         check(UnitType::Swap, [254, 98]);
         check(UnitType::Scope, [85, 98]);
-        check(UnitType::Slice, [72, 98]);
+        // With three that are newer: ConcurrencyHardMax, ConcurrencySoftMax and NCurrentlyActive.
+        check(UnitType::Slice, [72 + 3, 98]);
         check(UnitType::Automount, [5, 98]);
         check(UnitType::Timer, [16, 98]);
         check(UnitType::Path, [7, 98]);

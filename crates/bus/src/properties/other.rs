@@ -1,4 +1,4 @@
-//! Swaps, timers, paths, devices, and scopes, which this version loads but does not run. Of those settings are shown
+//! Swaps, slices, timers, paths, devices, and scopes, which this version loads but does not run. Of those settings are shown
 //! with their defaults.
 
 use super::property::properties;
@@ -32,6 +32,14 @@ properties! {
     RuntimeMaxUSec "t" Const = "18446744073709551615";
     RuntimeRandomizedExtraUSec "t" Const = "0";
     OOMPolicy "s" Const = "stop";
+}
+
+properties! {
+    /// Slices, but for their groups.
+    SLICE:
+    ConcurrencyHardMax "u" Const => |s, w| w.u32(s.concurrency()[0].unwrap_or(u32::MAX));
+    ConcurrencySoftMax "u" Const => |s, w| w.u32(s.concurrency()[1].unwrap_or(u32::MAX));
+    NCurrentlyActive "u" Never => |s, w| w.u32(s.active_members());
 }
 
 properties! {

@@ -2,7 +2,9 @@
 
 use super::commands::{commands, commands_ex};
 use super::property::properties;
+use super::subject::Subject;
 use super::values::*;
+use crate::wire::Writer;
 use warren_core::model::process::CommandList;
 
 properties! {
@@ -11,6 +13,7 @@ properties! {
     Type "s" Const => |s, w| w.str(if s.has_settings() { s.service().service_type.as_str() } else { "" });
     ExitType "s" Const => |s, w| w.str(s.service().exit_type.as_str());
     Restart "s" Const => |s, w| w.str(s.service().restart.as_str());
+    RestartMode "s" Const => |s, w| w.str(s.service().restart_mode.as_str());
     PIDFile "s" Const => |s, w| w.str(text(&s.service().pid_file));
     NotifyAccess "s" Const => |s, w| w.str(s.service().notify_access.as_str());
     RestartUSec "t" Const => |s, w| w.u64(micros(s.service().restart_delay));
@@ -34,6 +37,7 @@ properties! {
     ControlPID "u" Value => |s, w| w.u32(s.run().control_pid().unwrap_or(0));
     BusName "s" Const => |s, w| w.str(text(&s.service().bus_name));
     FileDescriptorStoreMax "u" Const => |s, w| w.u32(s.service().fd_store_max);
+    OpenFile "a(sst)" Const => open_files;
     NFileDescriptorStore "u" Never => |s, w| w.u32(s.service_run().map_or(0, |run| run.fds_stored));
     StatusText "s" Value => |s, w| w.str(s.history().map_or("", |h| &h.status_text));
     StatusErrno "i" Value => |s, w| w.i32(s.history().map_or(0, |h| h.status_errno));
@@ -67,4 +71,12 @@ properties! {
     ExecStopEx "a(sasasttttuii)" Invalidates => |s, w| commands_ex(w, s, CommandList::Stop, &s.service().exec_stop);
     ExecStopPost "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StopPost, &s.service().exec_stop_post);
     ExecStopPostEx "a(sasasttttuii)" Invalidates => |s, w| commands_ex(w, s, CommandList::StopPost, &s.service().exec_stop_post);
+}
+
+fn open_files<'w>(subject: &Subject<'_>, w: &'w mut Writer) -> &'w mut Writer {
+    w.array(b'(', |w| {
+        for file in &subject.service().open_files {
+            w.structure().str(&file.path).str(&file.name).u64(file.options.bits());
+        }
+    })
 }

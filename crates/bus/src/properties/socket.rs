@@ -60,6 +60,9 @@ properties! {
     SocketProtocol "i" Const => |s, w| w.i32(protocol(s.socket().protocol));
     TriggerLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.socket().trigger_limit.interval));
     TriggerLimitBurst "u" Const => |s, w| w.u32(s.socket().trigger_limit.burst);
+    PollLimitIntervalUSec "t" Const => |s, w| w.u64(s.socket().poll_limit.map_or(0, |limit| micros(limit.interval)));
+    PollLimitBurst "u" Const => |s, w| w.u32(s.socket().poll_limit.map_or(0, |limit| limit.burst));
+    PassFileDescriptorsToExec "b" Const => |s, w| w.bool(s.socket().pass_fds_to_exec);
     UID "u" Value => |s, w| w.u32(s.identity().0);
     GID "u" Value => |s, w| w.u32(s.identity().1);
     ExecStartPre "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StartPre, &s.socket().exec_start_pre);

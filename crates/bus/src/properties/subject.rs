@@ -525,6 +525,23 @@ impl<'a> Subject<'a> {
         self.definition().slice.map_or("", |slice| self.view.graph.name(slice).as_str())
     }
 
+    /// `ConcurrencyHardMax` and `ConcurrencySoftMax` of a slice.
+    pub fn concurrency(&self) -> [Option<u32>; 2] {
+        match &self.compiled().own {
+            TypeSettings::Slice(config) => {
+                [config.concurrency_hard_max, config.concurrency_soft_max]
+            }
+            _ => [None; 2],
+        }
+    }
+
+    /// `NCurrentlyActive`: units in a slice, and in slices below it, that are not down. Looks at all of them.
+    pub fn active_members(&self) -> u32 {
+        let members = self.view.graph.members(self.id()).into_iter();
+        let active = members.filter(|&unit| !self.view.active_state(unit).is_down());
+        u32::try_from(active.count()).unwrap_or(u32::MAX)
+    }
+
     /// `Job`
     pub fn job<'w>(&self, w: &'w mut Writer) -> &'w mut Writer {
         let id = self.run().job_id().map_or(0, |id| id.0);

@@ -128,6 +128,11 @@ fn properties_are_lines_of_a_unit_file() {
             "[Service] RestartPreventExitStatus=3 SIGTERM",
         ),
         (Service, ("StateDirectory", "as", "1 a"), "[Service] StateDirectory=a"),
+        (
+            Service,
+            ("OpenFile", "a(sst)", "2 /a b 9 /c \"\" 0"),
+            "[Service] OpenFile=/a:b:read-only,graceful\n[Service] OpenFile=/c",
+        ),
         (Service, ("PrivateTmp", "b", "true"), "[Service] PrivateTmp=yes"),
         (Service, ("LimitNOFILESoft", "t", "10"), "[Service] LimitNOFILE=10:10"),
         (
@@ -143,6 +148,8 @@ fn properties_are_lines_of_a_unit_file() {
         (Slice, ("MemoryMax", "t", "18446744073709551615"), "[Slice] MemoryMax=infinity"),
         (Slice, ("MemoryMaxScale", "u", "2147483648"), "[Slice] MemoryMax=50.00%"),
         (Slice, ("TasksMax", "t", "7"), "[Slice] TasksMax=7"),
+        (Slice, ("ConcurrencyHardMax", "u", "7"), "[Slice] ConcurrencyHardMax=7"),
+        (Slice, ("ConcurrencySoftMax", "u", "4294967295"), "[Slice] ConcurrencySoftMax=infinity"),
         (Slice, ("CPUWeight", "t", "0"), "[Slice] CPUWeight=idle"),
         (Slice, ("CPUQuotaPerSecUSec", "t", "1500000"), "[Slice] CPUQuota=150.00%"),
         (Slice, ("CPUQuotaPeriodUSec", "t", "10000"), "[Slice] CPUQuotaPeriodSec=10000us"),
@@ -205,6 +212,11 @@ fn what_cannot_be_said_in_a_unit_file_is_refused() {
             Service,
             ("User", "s", "a\u{b}b"),
             format!("{INVALID}The value of property User has a control character."),
+        ),
+        (
+            Service,
+            ("OpenFile", "a(sst)", "1 /a b 16"),
+            format!("{INVALID}The value of property OpenFile has an option that is none."),
         ),
         (
             Service,

@@ -6,6 +6,7 @@ use crate::wire::{Reader, WireError};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use warren_unit::Signal;
+use warren_unit::config::OpenOptions;
 use warren_unit::settings::{Kind, Setting};
 use warren_unit::value::capability_name;
 
@@ -76,7 +77,10 @@ pub fn texts(property: &Property<'_>, body: &mut Reader<'_>) -> Texts {
             })?;
             let items: Result<Vec<String>, Fault> = items
                 .into_iter()
-                .map(|(from, to, _)| Ok(quoted(&format!("{}:{}", colons(from), colons(to)))))
+                .map(|(from, to, flags)| match property.row.kind {
+                    Kind::OpenFile => open_file(name, (from, to, flags)),
+                    _ => Ok(quoted(&format!("{}:{}", colons(from), colons(to)))),
+                })
                 .collect();
             lines_or_reset(items?)
         }
@@ -302,7 +306,8 @@ fn small_number(property: &Property<'_>, value: u32) -> Option<String> {
         }
         Kind::Percent => share(f64::from(u32::MAX)),
         Kind::Mode => format!("{value:04o}"),
-        Kind::Number(..) => value.to_string(),
+        Kind::CountOrInfinity if value == u32::MAX => "infinity".to_owned(),
+        Kind::CountOrInfinity | Kind::Number(..) => value.to_string(),
         _ => return None,
     })
 }
@@ -447,6 +452,17 @@ fn pairs(property: &Property<'_>, body: &mut Reader<'_>) -> Texts {
         });
     }
     lines_or_reset(lines)
+}
+
+/// One of `OpenFile`: a path, the name of the descriptor and the bits of the options.
+fn open_file(property: &str, (path, name, bits): (&str, &str, u64)) -> Result<String, Fault> {
+    let words = OpenOptions::WORDS;
+    if bits >> words.len() != 0 {
+        return Err(invalid(property, "has an option that is none"));
+    }
+    let is_set = |(at, word): (usize, &&'static str)| (bits >> at & 1 == 1).then_some(*word);
+    let options: Vec<&str> = words.iter().enumerate().filter_map(is_set).collect();
+    literal(format!("{path}:{name}:{}", options.join(",")).trim_end_matches(':'), property)
 }
 
 /// `a(ssbt)`: what is bound where, whether it may be missing, and flags of mount(2).

@@ -1,6 +1,6 @@
 //! How jobs end: with their unit's state, with a result, by their time.
 
-use crate::features::{cleanup, connections, dynamic_user};
+use crate::features::{cleanup, connections, dynamic_user, slice_limits};
 use crate::graph::Graph;
 use crate::jobs::{dependency_groups, outcomes, waits};
 use crate::model::ids::UnitId;
@@ -44,6 +44,8 @@ pub(crate) fn end_job(
     core.jobs.starting_reloads.remove(&job.id);
     waits::unlink_job(core, unit);
     core.units.run_mut(unit).job = None;
+    slice_limits::leave(core, unit);
+    slice_limits::release_if_idle(core, unit);
     core.totals.jobs -= 1;
     core.jobs.running -= u32::from(job.running);
     drop_check(core, unit);

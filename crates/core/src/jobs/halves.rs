@@ -1,6 +1,6 @@
 //! What a change of its unit does to a running job: it is over, it goes into its second half, or it waits again.
 
-use crate::features::cleanup;
+use crate::features::{cleanup, slice_limits};
 use crate::jobs::{circles, ends, waits};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -20,6 +20,7 @@ pub(crate) fn wait_again(core: &mut Core, unit: UnitId) {
     // Nor was that planned with jobs that come to wait for it now.
     core.jobs.circles_possible |= had_begun;
     core.jobs.running -= u32::from(had_begun);
+    slice_limits::release_if_idle(core, unit);
     // It had its turn before those that wait for it now.
     if had_begun && waits::waits_for_itself(&core.graph, &core.units, unit) {
         waits::change_job(core, unit, |job| _ = job.ignores.add(Ignores::ORDER));

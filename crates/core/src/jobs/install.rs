@@ -1,6 +1,6 @@
 //! From the anchor to installed jobs: the plan is made by [`transaction::build`].
 
-use crate::features::remarks;
+use crate::features::{remarks, slice_limits};
 use crate::graph::{Graph, STOPPED_WITH};
 use crate::jobs::{dependency_groups, ends, waits};
 use crate::model::active_state::ActiveState;
@@ -287,6 +287,7 @@ fn turn_into(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) {
             job.deadline = timeout.map(|timeout| now.after(timeout));
         }
     });
+    slice_limits::release_if_idle(core, unit);
     // It had its turn before those that wait for it now.
     if was_running && waits::waits_for_itself(&core.graph, &core.units, unit) {
         waits::change_job(core, unit, |job| _ = job.ignores.add(Ignores::ORDER));

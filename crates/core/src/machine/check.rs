@@ -1,6 +1,6 @@
 //! What always holds: the invariants of the machine, looked at by the simulator after every step.
 
-use crate::features::{cleanup, dynamic_user};
+use crate::features::{cleanup, dynamic_user, slice_limits};
 use crate::jobs::{dependency_groups, waits};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -43,6 +43,8 @@ impl Core {
         {
             wrong.push(format!("{}: it has no group that stays", self.graph.name(unit)));
         }
+        let occupying = self.units.ids().filter(|&unit| slice_limits::occupies(&self.units, unit));
+        wrong.extend(self.resources.slice_limits.check(&self.graph, occupying));
         if !self.queues.transitions.is_empty() {
             wrong.push("a step ended with work left".to_owned());
         }
@@ -68,7 +70,8 @@ fn check_job(core: &Core, unit: UnitId, wrong: &mut Vec<String>) {
         ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
     );
     let waits = dependency_groups::waits_for_group(&core.graph, &core.units, unit)
-        || cleanup::is_clearing_waiter(&core.resources, unit);
+        || cleanup::is_clearing_waiter(&core.resources, unit)
+        || core.resources.slice_limits.waiting().contains_key(&unit);
     if waits_for_state && !moving && !waits {
         wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
     }

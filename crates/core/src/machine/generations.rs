@@ -1,7 +1,7 @@
 //! Generations: what putting another one in force does to units.
 
 use super::Core;
-use crate::features::{cgroup_place, limits, runtime_limit, start_limit};
+use crate::features::{cgroup_place, limits, runtime_limit, slice_limits, start_limit};
 use crate::graph::{Delta, Graph};
 use crate::jobs::circles;
 use crate::model::ids::UnitId;
@@ -53,6 +53,7 @@ pub(crate) fn commit(core: &mut Core, graph: Arc<Graph>, delta: &Delta) {
             core.outbox.tell(Notice::UnitRemoved(unit));
         }
     }
+    slice_limits::renew(core, delta);
     circles::look_at_rewired_jobs(core, &delta.rewired);
     for &unit in &delta.rewired {
         socket::look_behind(core, unit);

@@ -2,7 +2,7 @@
 //!
 //! Start at [`run_next_job`].
 
-use crate::features::{cleanup, device_sight, remarks};
+use crate::features::{cleanup, device_sight, remarks, restart_mode, slice_limits};
 use crate::jobs::{dependency_groups, ends, halves};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -80,6 +80,9 @@ fn perform(core: &mut Core, unit: UnitId, kind: JobKind, reason: Reason) -> Turn
     let state = core.units.active_state(unit);
     // A stop stood against the restart when it was due, and this job took its place: the restart
     // that is about to come takes this one over, or is waited for by it.
+    if restart_mode::is_started_again(&core.units, unit) {
+        return perform_start_of_down(core, unit, reason);
+    }
     if core.units.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
         stop::restart_if_due(&mut core.units, core.times.now, unit);
         return Turn::Wait;
@@ -105,6 +108,11 @@ fn perform_start(core: &mut Core, unit: UnitId, state: ActiveState, reason: Reas
         ActiveState::Deactivating => return Turn::Wait,
         _ => {}
     }
+    perform_start_of_down(core, unit, reason)
+}
+
+/// Starts a unit of which nothing runs.
+fn perform_start_of_down(core: &mut Core, unit: UnitId, reason: Reason) -> Turn {
     let refused = |result, code| Turn::Over(result, Reason::new(code, reason.cause));
     match &core.graph.definition(unit).load_state {
         LoadState::Loaded => {}
@@ -122,7 +130,8 @@ fn perform_start(core: &mut Core, unit: UnitId, state: ActiveState, reason: Reas
     if cleanup::waits_for_clearing(core, unit) {
         return Turn::Wait;
     }
-    match dependency_groups::groups_against(core, unit) {
+    let against = dependency_groups::groups_against(core, unit);
+    match against.or_else(|| slice_limits::slices_against(core, unit)) {
         Some(turn) => turn,
         None => orders::start_unit(core, unit, reason),
     }

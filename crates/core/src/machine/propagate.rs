@@ -1,7 +1,7 @@
 //! What a change of one unit's state does to its job, to the units tied to it and to whoever
 //! waits.
 
-use crate::features::{connections, start_limit};
+use crate::features::{connections, restart_mode, start_limit};
 use crate::jobs::{dependency_groups, halves, outcomes};
 use crate::model::active_state::ActiveState;
 use crate::model::ids::UnitId;
@@ -25,10 +25,14 @@ pub(crate) fn ripple(core: &mut Core, transition: Transition) {
         neighbours::start_afterwards(core, unit);
     }
     let told = by.filter(|kind| kind.is_stopping());
-    if !old.is_down_or_going() && new.is_down_or_going() && told.is_none() {
+    let ends = match told {
+        None => restart_mode::has_ended_by_itself(core, unit, old, new),
+        Some(_) => !old.is_down_or_going() && new.is_down_or_going(),
+    };
+    if ends && told.is_none() {
         neighbours::stop_afterwards(core, unit);
     }
-    rules::ripple_by_rules(core, transition, told);
+    rules::ripple_by_rules(core, transition, told, ends);
     dependency_groups::look_at_group_waiters(core, unit);
     tell_triggers(core, unit, old, new);
     outcomes::fire_outcome(core, transition);

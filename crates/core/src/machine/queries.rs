@@ -42,6 +42,7 @@ impl Core {
             graph: self.graph.clone(),
             units: self.units.snapshot(),
             strays: self.resources.strays.clone(),
+            slice_waiters: self.resources.slice_limits.waiting().clone(),
             dynamic_users: self.resources.dynamic_users.numbers().clone(),
             totals: self.totals.clone(),
         }

@@ -5,7 +5,9 @@
 //! their sockets, open sockets are in init's store. What happened in the kernel while nobody
 //! looked is fed in afterwards as ordinary events.
 
-use crate::features::{cgroup_place, cleanup, dynamic_user, freezer, ipc, runtime_limit};
+use crate::features::{
+    cgroup_place, cleanup, dynamic_user, freezer, ipc, runtime_limit, slice_limits,
+};
 use crate::graph::Graph;
 use crate::jobs::{circles, dependency_groups, waits};
 use crate::machine;
@@ -20,6 +22,7 @@ use crate::parts::{Core, unit_settings};
 use crate::persist::run_state::{Manager, Restored};
 use crate::protocol::event::{Effect, Spawn};
 use crate::relations::{held_stops, rules};
+use crate::settings::TypeSettings;
 use crate::types::service::stop;
 use crate::types::{automount, mount, path, scope, service, socket, timer};
 use std::sync::Arc;
@@ -101,6 +104,7 @@ impl Core {
                 cgroup_place::restore_place(self, unit, &path);
             }
         }
+        slice_limits::adopt(self);
         // Of an end with stops that is as far no unit is up that has commands.
         self.outbox.given_up = self.totals.stopping && self.totals.jobs == 0;
         let busy = self.units.busy();
@@ -259,9 +263,12 @@ fn spawn_again(
     main: bool,
 ) -> Box<Spawn> {
     let settings = unit_settings::compiled(core, unit);
-    let sockets = service::sockets_for(core, unit, list, main, &settings);
+    let sockets = match &settings.own {
+        TypeSettings::Socket(config) => socket::sockets_for(&core.units, unit, list, config),
+        _ => service::sockets_for(core, unit, list, main, &settings),
+    };
     let invocation = runtime_limit::invocation(&core.units, unit);
-    let environment = service::environment(core, unit, list);
+    let environment = service::environment(core, unit, list, &settings);
     let dynamic_user = core.units.dynamic_user(unit);
     Box::new(Spawn {
         unit,

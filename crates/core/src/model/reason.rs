@@ -110,6 +110,7 @@ codes! {
     KernelHolds = 98, "processes survived SIGKILL (uninterruptible sleep): their PIDs are in the unit's log", "bring back what the kernel waits for: usually a file server that does not respond, or a disk";
     Elapsed = 99, "nothing that the timer waits for is to come (RemainAfterElapse=no)", "start it again, for what is to come from then on";
     WatchdogIgnored = 100, "not done what a watchdog or a limit asks for: service watchdogs are off", "`systemctl service-watchdogs yes`";
+    SliceFull = 101, "start refused: as many units of its slice are active as ConcurrencyHardMax= allows", "stop one of them, or raise the limit";
 }
 
 impl Code {

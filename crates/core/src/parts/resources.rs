@@ -5,6 +5,7 @@ use crate::model::ids::UnitId;
 use crate::parts::dynamic_users::DynamicUsers;
 use crate::parts::ipc_users::IpcUsers;
 use crate::parts::removals::Removals;
+use crate::parts::slice_limits::SliceLimits;
 use crate::parts::units::Units;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ pub(crate) struct Resources {
     pub connections: BTreeMap<UnitId, UnitId>,
     /// Those of sockets that are down: they count again when the socket listens again.
     pub outliving: BTreeMap<UnitId, Vec<UnitId>>,
+    /// Slices that say how many units may be active in them.
+    pub slice_limits: SliceLimits,
     /// Timers that are active.
     pub timers: BTreeSet<UnitId>,
     /// Mounts that go with their automount point and count as up until the mount table says so.

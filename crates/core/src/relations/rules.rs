@@ -21,13 +21,18 @@ const ENDED_WITH: [Relation; 3] =
     [Relation::RestartOnErrorOf, Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
 
 /// What a change of one unit's state does over `RestartOn=` and `ExcludeAll=`. `told` is the job
-/// that stops or restarts it, with what the transaction found.
-pub(crate) fn ripple_by_rules(core: &mut Core, transition: Transition, told: Option<JobKind>) {
+/// that stops or restarts it, with what the transaction found; `ends`: other units are to hear of its end.
+pub(crate) fn ripple_by_rules(
+    core: &mut Core,
+    transition: Transition,
+    told: Option<JobKind>,
+    ends: bool,
+) {
     let Transition { unit, old, new, .. } = transition;
     if old.is_down() && !new.is_down() {
         make_room(core, unit);
     }
-    if !old.is_down_or_going() && new.is_down_or_going() {
+    if ends {
         stop_with(core, unit, told);
     }
     if !old.is_up() && new.is_up() {

@@ -1,6 +1,6 @@
 //! Relations that hold all the time: `Upholds=`, `BindsTo=`, `StopWhenUnneeded=` (systemd.unit(5)).
 
-use crate::features::{device_sight, start_limit};
+use crate::features::{device_sight, restart_mode, start_limit};
 use crate::jobs::install;
 use crate::model::ids::UnitId;
 use crate::model::job::{JobKind, JobMode, JobResult, JobType};
@@ -99,13 +99,15 @@ pub(crate) fn stop_if_unbound(core: &mut Core, unit: UnitId) {
     if core.units.run(unit).job.is_some() || !core.units.active_state(unit).is_up() {
         return;
     }
-    let gone = |other: &UnitId| {
+    let bound: Vec<UnitId> = core.graph.related(unit, Relation::BindsTo).collect();
+    let gone = |core: &mut Core, other: &UnitId| {
         core.units.run(*other).job.is_none()
             && !core.graph.is_related(unit, Relation::RestartOnNone, *other)
             && core.units.active_state(*other).is_down_or_going()
             && (!core.graph.is_device(*other) || device_sight::has_gone(&core.units, *other))
+            && !restart_mode::may_restart_unseen(core, *other)
     };
-    let Some(bound) = core.graph.related(unit, Relation::BindsTo).find(gone) else { return };
+    let Some(bound) = bound.into_iter().find(|other| gone(core, other)) else { return };
     let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
     install::enqueue_for(core, anchor, Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)));
 }

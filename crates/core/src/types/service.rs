@@ -8,7 +8,7 @@ pub(crate) mod effects;
 pub(crate) mod events;
 pub(crate) mod stop;
 
-use crate::features::{cleanup, command_lines, runtime_limit};
+use crate::features::{cleanup, command_lines, restart_mode, runtime_limit};
 use crate::graph::Graph;
 use crate::model::ids::{EffectId, UnitId};
 use crate::model::job::JobKind;
@@ -375,7 +375,7 @@ fn spawn(
         list,
         index,
         main,
-        environment: environment(core, unit, list),
+        environment: environment(core, unit, list, &settings),
         sockets: sockets_for(core, unit, list, main, &settings),
         invocation: core.units.run(unit).history.as_ref().map_or(0, |h| h.invocation),
         dynamic_user: core.units.dynamic_user(unit),
@@ -391,9 +391,13 @@ pub(crate) fn environment(
     core: &Core,
     unit: UnitId,
     list: CommandList,
+    settings: &Compiled,
 ) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let Some(run) = core.units.service(unit) else { return out };
+    if restart_mode::is_for_debugging(core.units.run(unit), settings) {
+        out.push(("DEBUG_INVOCATION", "1".to_owned()));
+    }
     if let Some(main) = run.main.process() {
         out.push(("MAINPID", main.pid.to_string()));
     }

@@ -197,6 +197,19 @@ fn run_command(core: &mut Core, unit: UnitId, list: CommandList, index: u16) {
     spawn(&mut core.units, &mut core.outbox, id, unit, list, index, settings);
 }
 
+/// The socket units whose descriptors a command of this one gets: its own, where they are open
+/// (`PassFileDescriptorsToExec=`).
+pub(crate) fn sockets_for(
+    units: &Units,
+    unit: UnitId,
+    list: CommandList,
+    config: &SocketConfig,
+) -> Vec<UnitId> {
+    let is_open = units.socket(unit).is_some_and(|run| run.fds > 0);
+    let passes = config.pass_fds_to_exec && list != CommandList::StartPre && is_open;
+    if passes { vec![unit] } else { Vec::new() }
+}
+
 fn spawn(
     units: &mut Units,
     outbox: &mut Outbox,
@@ -212,9 +225,9 @@ fn spawn(
         list,
         index,
         main: false,
+        sockets: sockets_for(units, unit, list, settings.socket()),
         settings,
         environment: Vec::new(),
-        sockets: Vec::new(),
         invocation,
         dynamic_user: units.dynamic_user(unit),
     };

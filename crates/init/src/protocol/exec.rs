@@ -106,7 +106,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 13;
+    const VERSION: u8 = 14;
 }
 
 impl SpawnRequest {
@@ -313,6 +313,14 @@ pub struct ExecSpec {
 
     /// Fds that become 3, 4, 5, ... in this order.
     pub listen_fds: Vec<u16>,
+    /// Files that the helper opens before it does anything else; they come behind `listen_fds` (OpenFile=).
+    pub open_files: Vec<FileToOpen>,
+    /// The names of `listen_fds`, of which there are as many; only with `open_files`.
+    pub listen_names: Vec<String>,
+    /// Add `LISTEN_FDS=` with how many fds are passed, `open_files` among them.
+    pub set_listen_fds: bool,
+    /// Add `LISTEN_FDNAMES=` with the names of these.
+    pub set_listen_names: bool,
     /// Add `LISTEN_PID=` with the new process's pid.
     pub set_listen_pid: bool,
     /// Add `SYSTEMD_EXEC_PID=` with the new process's pid.
@@ -430,6 +438,35 @@ impl ExecSpec {
         ];
         all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, prefix)| prefix)
     }
+}
+
+/// A file of OpenFile=, or a socket of AF_UNIX, which is connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileToOpen {
+    /// Where it lies, as the helper sees the file system.
+    pub path: String,
+    /// The name of its fd.
+    pub name: String,
+    /// How it is opened.
+    pub how: HowToOpen,
+    /// It is left out where it cannot be opened.
+    pub is_optional: bool,
+    /// Reads and writes do not wait (NonBlocking=).
+    pub non_blocking: bool,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HowToOpen {
+    /// For reading and writing.
+    #[default]
+    ReadWrite,
+    /// For reading.
+    Read,
+    /// For reading and writing, which goes to its end.
+    Append,
+    /// For reading and writing; it is emptied.
+    Truncate,
 }
 
 /// What is done to a terminal before it is used (systemd.exec(5), "TTYReset=" and its like).

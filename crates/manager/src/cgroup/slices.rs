@@ -7,7 +7,6 @@ use std::rc::Rc;
 use warren_core::graph::Graph;
 use warren_core::model::ids::UnitId;
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_unit::Relation;
 use warren_unit::config::{CgroupConfig, Controller, Limit};
 
 use super::limits::cgroup_config;
@@ -63,12 +62,6 @@ fn config_of(own: &mut TypeSettings) -> Option<&mut CgroupConfig> {
     }
 }
 
-/// The slice of a unit, that of the slice, and so on.
-pub fn slices_above(graph: &Graph, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
-    let above = |unit: &UnitId| graph.related(*unit, Relation::InSlice).next();
-    std::iter::successors(above(&unit), above)
-}
-
 /// The slices above a unit.
 #[derive(Debug)]
 pub struct Above {
@@ -81,22 +74,11 @@ pub struct Above {
 impl Above {
     /// Those above `unit`; `compile` gives a slice's settings.
     pub fn of(graph: &Graph, unit: UnitId, compile: &dyn Fn(UnitId) -> Compiled) -> Above {
-        let slices: Vec<Compiled> = slices_above(graph, unit).map(compile).collect();
+        let slices: Vec<Compiled> = graph.slices_above(unit).map(compile).collect();
         let configs = slices.iter().rev().filter_map(cgroup_config);
         let said = configs.fold(FromSlices::default(), |found, config| found.within(config));
         Above { slices, said }
     }
-}
-
-/// Units in a slice and in those below it.
-pub fn members(graph: &Graph, slice: UnitId) -> Vec<UnitId> {
-    let mut all: Vec<UnitId> = graph.related(slice, Relation::SliceOf).collect();
-    let mut at = 0;
-    while let Some(&unit) = all.get(at) {
-        all.extend(graph.related(unit, Relation::SliceOf));
-        at += 1;
-    }
-    all
 }
 
 /// What is said for the units in each slice.
@@ -120,7 +102,7 @@ impl OfSlices {
         }
         let mut unknown = Vec::new();
         let mut found = Rc::default();
-        for slice in slices_above(graph, unit) {
+        for slice in graph.slices_above(unit) {
             if let Some(known) = self.kept.get(&slice) {
                 found = known.clone();
                 break;

@@ -12,7 +12,7 @@ use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{self, host_tasks};
 use crate::cgroup::limits::{DEFAULT_OF_STARTUP, GroupLimits, HostTasks, OF_STARTUP, Phase};
 use crate::cgroup::programs::{Allowed, Programs};
-use crate::cgroup::slices::slices_above;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -373,7 +373,7 @@ impl Groups {
         }
         let mentions = |unit, setting: Id| graph.definition(unit).mentions(setting);
         if OF_STARTUP.iter().any(|&setting| mentions(unit, setting))
-            || slices_above(graph, unit).any(|slice| mentions(slice, DEFAULT_OF_STARTUP))
+            || graph.slices_above(unit).any(|slice| mentions(slice, DEFAULT_OF_STARTUP))
         {
             self.of_phase.insert(unit);
         }

@@ -25,7 +25,7 @@ use crate::base::say::say;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{Phase, cgroup_config};
 use crate::cgroup::programs::{self, Allowed};
-use crate::cgroup::slices::{Above, FromSlices, members, slices_above};
+use crate::cgroup::slices::{Above, FromSlices};
 use crate::daemon::Daemon;
 use crate::peer::log_link::exec_of;
 use crate::process::pid_file::PidFileSearch;
@@ -257,7 +257,7 @@ impl Daemon {
         if says {
             let graph = self.core.graph();
             let compile = |slice| self.core.settings().compile_running(graph.definition(slice));
-            slices.extend(slices_above(graph, unit).map(compile));
+            slices.extend(graph.slices_above(unit).map(compile));
         }
         Allowed::of(settings, &slices)
     }
@@ -300,9 +300,9 @@ impl Daemon {
         let then = |unit| if unit == slice { before.clone() } else { now(unit) };
         // Units of one slice have the same slices above them.
         let mut known = BTreeMap::new();
-        for unit in members(graph, slice) {
+        for unit in graph.members(slice) {
             let Some(path) = self.cgroup.groups.path(unit).map(str::to_owned) else { continue };
-            let above = known.entry(slices_above(graph, unit).next());
+            let above = known.entry(graph.slices_above(unit).next());
             let above = above
                 .or_insert_with(|| [Above::of(graph, unit, &then), Above::of(graph, unit, &now)]);
             let own = now(unit);

@@ -1,5 +1,6 @@
 //! Listening sockets, as the loop opens and closes them.
 
+use crate::base::clock::now;
 use crate::base::say::say;
 use crate::base::token;
 use crate::daemon::Daemon;
@@ -7,6 +8,7 @@ use crate::socket::deferred;
 use crate::socket::deferred::{GONE_WITHIN, Late, OPEN_WITHIN};
 use crate::socket::opening;
 use crate::socket::opening::Opened;
+use crate::socket::poll_limits::Found;
 use crate::socket::shortage;
 use crate::socket::sockets::{LEFT, Open, parse_stored_name, stored_name};
 use std::os::fd::AsFd;
@@ -15,12 +17,14 @@ use std::time::Instant;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::state::{Socket, TypeState};
 use warren_core::protocol::event::{Done, Event};
-use warren_core::settings::Compiled;
+use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::control::Refusal;
 use warren_sys::descriptors::Allowance;
 use warren_sys::epoll::Interest;
 use warren_sys::socket;
 use warren_unit::UnitName;
+use warren_unit::config::TriggerLimit;
+use warren_unit::settings::{Group, Id};
 
 impl Daemon {
     /// Opens what a unit listens at.
@@ -220,21 +224,69 @@ impl Daemon {
         if !self.triggers.sockets.set_watched(unit, on) {
             return;
         }
-        for open in self.triggers.sockets.get(unit) {
+        if on {
+            let limit = self.poll_limit(unit);
+            self.triggers.sockets.poll_limits.set(unit, limit);
+        }
+        let limits = &self.triggers.sockets.poll_limits;
+        for (index, open) in self.triggers.sockets.get(unit).iter().enumerate() {
             let _ = match on {
-                true => self.event_loop.epoll.add(
-                    &open.fd,
-                    token::SOCKET | u64::from(unit.0),
-                    Interest::READ,
-                ),
+                true if limits.is_paused((unit, index as u16)) => Ok(()),
+                true => {
+                    let token = token::socket(unit, index);
+                    self.event_loop.epoll.add(&open.fd, token, Interest::READ)
+                }
                 false => self.event_loop.epoll.remove(&open.fd),
             };
         }
     }
 
+    /// How often traffic may be found in each of a unit's sockets.
+    fn poll_limit(&self, unit: UnitId) -> Option<TriggerLimit> {
+        const POLL_LIMIT: [Id; 2] = [
+            Id::of(Group::Socket, "PollLimitIntervalSec"),
+            Id::of(Group::Socket, "PollLimitBurst"),
+        ];
+        let definition = self.core.graph().definition(unit);
+        if !POLL_LIMIT.into_iter().any(|setting| definition.mentions(setting)) {
+            return None;
+        }
+        match self.core.settings().compile_running(definition).own {
+            TypeSettings::Socket(config) => config.poll_limit,
+            _ => None,
+        }
+    }
+
+    /// Sockets that were not looked at for a while are looked at again.
+    pub(crate) fn end_pauses(&mut self) {
+        for (unit, index) in self.triggers.sockets.poll_limits.take_over(now().monotonic) {
+            let open = self.triggers.sockets.get(unit).get(usize::from(index));
+            if let Some(open) = open.filter(|_| self.triggers.sockets.is_watched(unit)) {
+                let token = token::socket(unit, index.into());
+                let _ = self.event_loop.epoll.add(&open.fd, token, Interest::READ);
+            }
+        }
+    }
+
+    /// Whether traffic is found in a socket too often: then it is not looked at for a while.
+    fn is_too_busy(&mut self, unit: UnitId, index: u16) -> bool {
+        let found = self.triggers.sockets.poll_limits.found((unit, index), now().monotonic);
+        let Found::Pause(pause, is_first) = found else { return false };
+        if let Some(open) = self.triggers.sockets.get(unit).get(usize::from(index)) {
+            let _ = self.event_loop.epoll.remove(&open.fd);
+        }
+        if is_first {
+            let (name, ms) = (self.unit_name(unit), pause.as_millis());
+            say!(
+                "{name}: traffic more often than PollLimitBurst= allows; its socket is not looked at for {ms} ms"
+            );
+        }
+        true
+    }
+
     /// Traffic: with `Accept=no` the service is started, else each connection gets an instance.
-    pub(crate) fn socket_ready(&mut self, unit: UnitId) {
-        if !self.knock(unit) {
+    pub(crate) fn socket_ready(&mut self, unit: UnitId, index: u16) {
+        if !self.is_too_busy(unit, index) && !self.knock(unit) {
             self.event_loop.events.push_back(Event::Incoming { unit });
         }
     }

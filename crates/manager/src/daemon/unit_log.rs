@@ -9,6 +9,7 @@ use crate::base::say::say;
 use crate::base::say::{ERR, INFO, WARNING};
 use crate::base::unmet;
 use std::collections::BTreeMap;
+use warren_core::features::restart_mode;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::{JobKind, JobResult};
 use warren_core::model::process::Outcome;
@@ -141,7 +142,11 @@ pub(crate) fn is_said(view: &View, settings: &Settings, unit: UnitId, level: u8)
     if !definition.files.in_use().mention(LEVEL_MAX) {
         return true;
     }
-    let level_max = match settings.compile_running(definition).own {
+    let compiled = settings.compile_running(definition);
+    if restart_mode::is_for_debugging(view.run(unit), &compiled) {
+        return true;
+    }
+    let level_max = match compiled.own {
         TypeSettings::Service(config) => config.exec.log_level_max,
         TypeSettings::Socket(config) => config.exec.log_level_max,
         TypeSettings::Mount(config) => config.exec.log_level_max,

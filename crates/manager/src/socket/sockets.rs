@@ -7,6 +7,7 @@ use crate::base::patience::Patient;
 use crate::socket::deferred::Beside;
 use crate::socket::flush::Flushes;
 use crate::socket::opening;
+use crate::socket::poll_limits::PollLimits;
 use crate::socket::shortage::Shortage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +39,8 @@ pub struct Sockets {
     pub(crate) left: BTreeMap<UnitId, String>,
     pub(crate) closing: Closing,
     pub(crate) shortage: Shortage,
+    /// How often traffic may be found in them.
+    pub(crate) poll_limits: PollLimits,
     /// The directory of run-time files.
     runtime: PathBuf,
 }
@@ -89,6 +92,7 @@ impl Sockets {
             left: BTreeMap::new(),
             closing: Closing::default(),
             shortage: Shortage::default(),
+            poll_limits: PollLimits::default(),
             runtime: runtime.to_owned(),
         }
     }
@@ -109,6 +113,11 @@ impl Sockets {
             true => self.watched.insert(unit),
             false => self.watched.remove(&unit),
         }
+    }
+
+    /// Whether traffic is looked for in a unit's sockets.
+    pub(crate) fn is_watched(&self, unit: UnitId) -> bool {
+        self.watched.contains(&unit)
     }
 
     /// What is open for a unit.
@@ -161,6 +170,7 @@ impl Sockets {
         ends: bool,
     ) -> (Vec<usize>, bool) {
         self.watched.remove(&unit);
+        self.poll_limits.forget(unit);
         let open = self.open.remove(&unit).unwrap_or_default();
         let refuses: Vec<bool> =
             open.iter().map(|open| ends && socket::is_listening(open.fd.as_fd())).collect();

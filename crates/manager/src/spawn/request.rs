@@ -11,18 +11,18 @@ use warren_core::model::process::CommandList;
 use warren_core::protocol::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{
-    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
-    LOG_SOCKETS, Label, LoginKind, LoginRecord, NftSet, Numa, Rlimit, Scheduling, SecurityModule,
-    Served, ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse, TtyMode, View,
-    WorkingDirectory,
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, FileToOpen, HowToOpen,
+    IoPriority, Keyring, LOG_SOCKETS, Label, LoginKind, LoginRecord, NftSet, Numa, Rlimit,
+    Scheduling, SecurityModule, Served, ServedGroup, ServedUser, StdInput, StdOutput, TerminalUse,
+    TtyMode, View, WorkingDirectory,
 };
 use warren_sandbox::credentials;
 use warren_sandbox::images::Place as ImagePlace;
 use warren_sandbox::mounts::Plan;
 use warren_unit::config::{
     CgroupConfig, Command, Copies, CpuSchedulingPolicy, ExecConfig, ExecDirectory,
-    ExecDirectoryPath, Input, IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, Output,
-    Personality, PressureWatch, Resource, SandboxSetting, ServiceConfig, UnsetEnvironment,
+    ExecDirectoryPath, Input, IoSchedulingClass, KeyringMode, NotifyAccess, NumaNodes, OpenOptions,
+    Output, Personality, PressureWatch, Resource, SandboxSetting, ServiceConfig, UnsetEnvironment,
     UtmpMode, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Bounds, Context, Defaults, Inherited, Scope};
@@ -35,6 +35,9 @@ const PID_VARIABLES: [&str; 3] = ["LISTEN_PID", "SYSTEMD_EXEC_PID", "WATCHDOG_PI
 
 /// What stands for that number; no file can say it.
 const OF_PROCESS: &str = "\0";
+
+/// Variables that tell of the descriptors that are handed over, of which the helper knows with `OpenFile=`.
+const FD_VARIABLES: [&str; 2] = ["LISTEN_FDS", "LISTEN_FDNAMES"];
 
 /// What the helper knows of the user.
 const LOGIN_VARIABLES: [&str; 4] = ["HOME", "LOGNAME", "USER", "SHELL"];
@@ -185,9 +188,17 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         !service.root_directory_start_only || spawn.list == CommandList::Start
     });
     let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
-    let mut environment = environment(spawn, service, exec, login_user.is_some(), host)?;
+    let open_files = open_files(spawn, service);
+    let mut environment =
+        environment(spawn, service, exec, (login_user.is_some(), !open_files.is_empty()), host)?;
+    let [set_listen_fds, set_listen_names] =
+        FD_VARIABLES.map(|name| take_of_process(&mut environment, name));
     let [set_listen_pid, set_exec_pid, set_watchdog_pid] =
         PID_VARIABLES.map(|name| take_of_process(&mut environment, name));
+    let of_login = login_user.iter().flat_map(|_| LOGIN_VARIABLES);
+    let of_fds = [set_listen_fds, set_listen_names].into_iter().zip(FD_VARIABLES);
+    let of_fds = of_fds.filter_map(|(is_set, name)| is_set.then_some(name));
+    let of_helper: Vec<&str> = of_login.chain(of_fds).collect();
     let privileged = command.full_privileges || service.is_some_and(|s| is_spared(s, spawn.list));
     let keeps_ids = privileged || command.no_setuid;
     // As with systemd 252, such a command has the groups of the user database alone.
@@ -196,11 +207,14 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         required_features: required_features(spawn, exec, privileged, host.must_hold),
         path: command.path.to_string(),
         search_path: search_path(exec, host.context),
-        argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
+        argv: expand(command, &with_variables_of_helper(&environment, &of_helper)),
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         cgroup: host.cgroup.clone(),
         marks: host.marks,
         delegated: host.delegated.clone(),
+        open_files,
+        set_listen_fds,
+        set_listen_names,
         set_listen_pid,
         set_exec_pid,
         set_watchdog_pid,
@@ -255,6 +269,9 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     // The packet's fds are the ones handed over, in order; the standard streams refer to them by index.
     if !exec.takes_socket() {
         spec.listen_fds = (0..host.fd_names.len() as u16).collect();
+        if !spec.open_files.is_empty() {
+            spec.listen_names.clone_from(&host.fd_names);
+        }
     }
     let leaves_terminal = service.is_some() && leaves_terminal(spawn.list);
     standard_streams(&mut spec, exec, leaves_terminal, host)?;
@@ -644,7 +661,7 @@ fn environment(
     spawn: &Spawn,
     service: Option<&ServiceConfig>,
     exec: &ExecConfig,
-    has_login: bool,
+    (has_login, opens_files): (bool, bool),
     host: &SpawnHost<'_>,
 ) -> Result<Variables, SpawnError> {
     let mut out = host.environment.clone();
@@ -709,7 +726,10 @@ fn environment(
     if let Some(name) = host.log.name(exec, &host.standard) {
         set("JOURNAL_STREAM", name.to_owned());
     }
-    if !host.fd_names.is_empty() && !exec.takes_socket() {
+    if opens_files {
+        set("LISTEN_PID", OF_PROCESS.to_owned());
+        FD_VARIABLES.iter().for_each(|name| set(name, OF_PROCESS.to_owned()));
+    } else if !host.fd_names.is_empty() && !exec.takes_socket() {
         set("LISTEN_PID", OF_PROCESS.to_owned());
         set("LISTEN_FDS", host.fd_names.len().to_string());
         set("LISTEN_FDNAMES", host.fd_names.join(":"));
@@ -814,12 +834,12 @@ fn directory_variable(kind: DirectoryKind) -> &'static str {
 }
 
 /// The environment that a command line is expanded with: what the helper knows stands in it by name.
-fn with_login_variables(environment: &Variables, are_set: bool) -> Cow<'_, Variables> {
-    if !are_set {
+fn with_variables_of_helper<'a>(environment: &'a Variables, names: &[&str]) -> Cow<'a, Variables> {
+    if names.is_empty() {
         return Cow::Borrowed(environment);
     }
     let mut all = environment.clone();
-    for name in LOGIN_VARIABLES {
+    for &name in names {
         all.entry(name.into()).or_insert_with(|| format!("\0{name}\0").into());
     }
     Cow::Owned(all)
@@ -848,6 +868,25 @@ fn unset_words(exec: &ExecConfig) -> Vec<String> {
 }
 
 // ---- file descriptors ----
+
+/// The files that the process is handed opened: of a service's own program, not of the commands beside it.
+fn open_files(spawn: &Spawn, service: Option<&ServiceConfig>) -> Vec<FileToOpen> {
+    let starts = spawn.main || spawn.list == CommandList::Start;
+    let Some(service) = service.filter(|_| starts) else { return Vec::new() };
+    let files = service.open_files.iter().map(|file| FileToOpen {
+        path: file.path.to_string(),
+        name: file.name.to_string(),
+        how: match file.options {
+            OpenOptions { read_only: true, .. } => HowToOpen::Read,
+            OpenOptions { append: true, .. } => HowToOpen::Append,
+            OpenOptions { truncate: true, .. } => HowToOpen::Truncate,
+            _ => HowToOpen::ReadWrite,
+        },
+        is_optional: file.options.graceful,
+        non_blocking: service.non_blocking,
+    });
+    files.collect()
+}
 
 /// Whether commands of a service leave its terminal to the main process. As with systemd 252, their output
 /// may go there.

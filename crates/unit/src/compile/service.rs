@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Unit;
 use crate::config::{
-    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Preserve, Restart, ServiceConfig,
-    ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, OpenFile, Preserve, Restart, RestartMode,
+    ServiceConfig, ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
 };
 use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
@@ -47,6 +47,9 @@ impl Unit<'_> {
             exec_stop: self.commands(id!(Service "ExecStop")),
             exec_stop_post: self.commands(id!(Service "ExecStopPost")),
             restart: merged.word(id!(Service "Restart"), Restart::from_word).unwrap_or(Restart::No),
+            restart_mode: merged
+                .word(id!(Service "RestartMode"), RestartMode::from_word)
+                .unwrap_or(RestartMode::Normal),
             restart_delay: merged
                 .value(id!(Service "RestartSec"), value::span)
                 .map_or(self.defaults.restart_delay, |s| s.unwrap_or(Duration::MAX)),
@@ -83,6 +86,7 @@ impl Unit<'_> {
             non_blocking: merged.flag(id!(Service "NonBlocking"), false),
             notify_access: self.notify_access(service_type, watchdog, fd_store_max),
             sockets: self.service_sockets(),
+            open_files: self.open_files(),
             fd_store_max,
             fd_store_preserve: self
                 .preserve(id!(Service "FileDescriptorStorePreserve"))
@@ -193,6 +197,19 @@ impl Unit<'_> {
         signals.sort_unstable();
         signals.dedup();
         ExitStatusSet { codes: codes.into(), signals: signals.into() }
+    }
+
+    /// A line that is wrong is left out, and the others count.
+    fn open_files(&self) -> Vec<OpenFile> {
+        let mut files = Vec::new();
+        for entry in self.merged.list(id!(Service "OpenFile")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            match value::open_file(&text) {
+                Ok(file) => files.push(file),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        files
     }
 
     fn service_sockets(&self) -> Vec<UnitName> {

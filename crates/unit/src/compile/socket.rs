@@ -76,6 +76,8 @@ impl Unit<'_> {
             symlinks: merged.plain_words(id!(Socket "Symlinks")),
             fd_name: self.fd_name(),
             trigger_limit: self.trigger_limit(accept),
+            poll_limit: self.poll_limit(accept),
+            pass_fds_to_exec: flag(id!(Socket "PassFileDescriptorsToExec")),
             exec: Box::new(self.exec_of_listener()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
@@ -90,6 +92,21 @@ impl Unit<'_> {
             interval: interval.map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
             burst: burst.unwrap_or(burst_default),
         }
+    }
+
+    /// Where a file says nothing of it there is no limit, as with systemd 252; what it leaves open is as the manual of
+    /// later versions says.
+    fn poll_limit(&self, accept: bool) -> Option<TriggerLimit> {
+        let interval = self.merged.value(id!(Socket "PollLimitIntervalSec"), value::span);
+        let burst = self.number(id!(Socket "PollLimitBurst"), 0, u32::MAX.into());
+        if interval.is_none() && burst.is_none() {
+            return None;
+        }
+        let limit = TriggerLimit {
+            interval: interval.map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
+            burst: burst.unwrap_or(if accept { 150 } else { 15 }),
+        };
+        Some(limit).filter(|limit| !limit.interval.is_zero() && limit.burst > 0)
     }
 
     fn bind_ipv6_only(&self) -> BindIpv6Only {
@@ -130,13 +147,12 @@ impl Unit<'_> {
     }
 
     fn fd_name(&self) -> Option<Box<str>> {
-        self.merged.value(id!(Socket "FileDescriptorName"), |text| {
-            let good = text.len() <= 255 && text.chars().all(|c| c != ':' && !c.is_control());
-            match good {
-                true => Ok(text.into()),
-                false => {
-                    Err(Fault::new(0, format!("'{text}' is not a valid name of a file descriptor")))
-                }
+        self.merged.value(id!(Socket "FileDescriptorName"), |text| match value::is_descriptor_name(
+            text,
+        ) {
+            true => Ok(text.into()),
+            false => {
+                Err(Fault::new(0, format!("'{text}' is not a valid name of a file descriptor")))
             }
         })
     }

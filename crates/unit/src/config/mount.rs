@@ -55,6 +55,11 @@ pub struct AutomountConfig {
 pub struct SliceConfig {
     /// Its limits.
     pub cgroup: Box<CgroupConfig>,
+    /// ConcurrencyHardMax=: how many units in it may be active, those that wait for their turn among them; `None` is
+    /// no limit.
+    pub concurrency_hard_max: Option<u32>,
+    /// ConcurrencySoftMax=: how many units in it may be active before starts wait; `None` is no limit.
+    pub concurrency_soft_max: Option<u32>,
     /// What protects the host and is not applied.
     pub sandbox: Vec<SandboxSetting>,
 }

@@ -59,6 +59,18 @@ words! {
 }
 
 words! {
+    /// RestartMode=: what others see of a restart by Restart=.
+    RestartMode {
+        /// The service has ended, or failed, between two runs.
+        Normal = "normal",
+        /// It is on its way up all the time, and units that depend on it hear of no end.
+        Direct = "direct",
+        /// As normal, and the next run is told so.
+        Debug = "debug",
+    }
+}
+
+words! {
     /// NotifyAccess=: whose messages are heard.
     NotifyAccess {
         /// Nobody's.
@@ -113,6 +125,52 @@ words! {
         Total = "total",
         /// Each phase of it afresh, as systemd.service(5) has it.
         PerPhase = "per-phase",
+    }
+}
+
+/// `OpenFile=`: a file that is opened for a service, or a socket that is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The file, an absolute path on the host.
+    pub path: Box<str>,
+    /// The name of the descriptor, at most 255 bytes without `:` and control characters.
+    pub name: Box<str>,
+    /// How it is opened.
+    pub options: OpenOptions,
+}
+
+/// How a file of `OpenFile=` is opened: for reading and writing, unless an option says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// For reading only.
+    pub read_only: bool,
+    /// What is written goes to the end of the file.
+    pub append: bool,
+    /// What was in the file is dropped.
+    pub truncate: bool,
+    /// A file that cannot be opened is left out, and the service starts without it.
+    pub graceful: bool,
+}
+
+impl OpenOptions {
+    /// The words of the options, in the order of their bits on the bus (org.freedesktop.systemd1(5), `OpenFile`).
+    pub const WORDS: &[&str] = &["read-only", "append", "truncate", "graceful"];
+
+    /// Each option, in the order of [`Self::WORDS`].
+    fn all(&mut self) -> [&mut bool; 4] {
+        [&mut self.read_only, &mut self.append, &mut self.truncate, &mut self.graceful]
+    }
+
+    /// Takes an option; false if there is none of this name, or it was there before.
+    pub fn add(&mut self, word: &str) -> bool {
+        let at = Self::WORDS.iter().position(|known| *known == word);
+        let option = at.and_then(|at| self.all().into_iter().nth(at));
+        option.is_some_and(|option| !std::mem::replace(option, true))
+    }
+
+    /// The options as bits, the first word of [`Self::WORDS`] being 1.
+    pub fn bits(mut self) -> u64 {
+        self.all().into_iter().enumerate().map(|(at, option)| u64::from(*option) << at).sum()
     }
 }
 
@@ -173,6 +231,8 @@ pub struct ServiceConfig {
     pub exec_stop_post: Vec<Command>,
     /// Restart=
     pub restart: Restart,
+    /// RestartMode=
+    pub restart_mode: RestartMode,
     /// RestartSec=
     pub restart_delay: Duration,
     /// RestartMaxDelaySec=, `None` where the delay does not grow.
@@ -213,6 +273,8 @@ pub struct ServiceConfig {
     pub notify_access: NotifyAccess,
     /// Sockets=: units whose sockets are handed over, besides the one of the same name.
     pub sockets: Vec<UnitName>,
+    /// OpenFile=, in the order of the files.
+    pub open_files: Vec<OpenFile>,
     /// FileDescriptorStoreMax=
     pub fd_store_max: u32,
     /// FileDescriptorStorePreserve=

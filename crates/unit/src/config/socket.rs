@@ -237,6 +237,10 @@ pub struct SocketConfig {
     pub fd_name: Option<Box<str>>,
     /// TriggerLimitIntervalSec=, TriggerLimitBurst=
     pub trigger_limit: TriggerLimit,
+    /// PollLimitIntervalSec=, PollLimitBurst=: how often traffic is looked for in one of its sockets; `None` is no limit.
+    pub poll_limit: Option<TriggerLimit>,
+    /// PassFileDescriptorsToExec=: commands behind ExecStartPre= are handed its sockets.
+    pub pass_fds_to_exec: bool,
     /// Environment of its commands.
     pub exec: Box<ExecConfig>,
     /// How its commands are stopped.

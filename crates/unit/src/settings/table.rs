@@ -98,7 +98,7 @@ rows! {
         RuntimeMaxSec WatchdogSec RestartMaxDelaySec;
     @Service Acted Last (Span): RuntimeRandomizedExtraSec;
     @Service Acted Last (COUNT): RestartSteps;
-    @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
+    @Service Acted Last (Word(RestartMode::WORDS)): RestartMode;
     @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode
         TimeoutStopFailureMode;
     @Service Acted Last (Word(Restart::WORDS)): Restart;
@@ -112,7 +112,7 @@ rows! {
     @Service Acted Last (Bool): RootDirectoryStartOnly;
     @Service Acted Last (BoolOr(Preserve::WORDS)): FileDescriptorStorePreserve;
     @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
-    @Service Parsed Append (Raw): OpenFile;
+    @Service Acted Append (OpenFile): OpenFile;
     @Service Obsolete Last (Raw): SysVStartPriority;
 
     @Socket Acted Append (Listen(ListenKind::Stream)): ListenStream;
@@ -127,7 +127,8 @@ rows! {
     @Socket Acted Last (BoolOr(BindIpv6Only::WORDS)): BindIPv6Only;
     @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
         TriggerLimitBurst;
-    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSourceIPv6;
+    @Socket Acted Last (COUNT): PollLimitBurst;
+    @Socket Parsed Last (COUNT): MaxConnectionsPerSourceIPv6;
     @Socket Acted Last (Text): BindToDevice TCPCongestion;
     @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
     @Socket Sandbox Last (Bool): SELinuxContextFromNet;
@@ -135,12 +136,11 @@ rows! {
     @Socket Acted Last (Mode): SocketMode DirectoryMode;
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
-        AcceptFileDescriptors PassPIDFD;
-    @Socket Parsed Last (Bool): PassFileDescriptorsToExec;
+        AcceptFileDescriptors PassPIDFD PassFileDescriptorsToExec;
     @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
-    @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
+    @Socket Parsed Last (Span): DeferTriggerMaxSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
-        TriggerLimitIntervalSec;
+        TriggerLimitIntervalSec PollLimitIntervalSec;
     @Socket Acted Last (Number(i32::MIN as i64, i32::MAX as i64)): Priority;
     @Socket Acted Last (COUNT): Mark;
     @Socket Acted Last (Bytes): ReceiveBuffer SendBuffer PipeSize;
@@ -185,7 +185,7 @@ rows! {
     @Path Acted Last (Span): TriggerLimitIntervalSec;
     @Path Acted Last (COUNT): TriggerLimitBurst;
 
-    @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
+    @Slice Acted Last (CountOrInfinity): ConcurrencyHardMax ConcurrencySoftMax;
 
     @Scope Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Scope Acted Last (Span): RuntimeMaxSec RuntimeRandomizedExtraSec TimeoutStopSec;

@@ -57,6 +57,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Bytes => bytes(text).map(drop),
         Kind::Memory => memory(text).map(drop),
         Kind::Tasks => tasks(text).map(drop),
+        Kind::CountOrInfinity => count_or_infinity(text).map(drop),
         Kind::Number(low, high) => number(text, low, high).map(drop),
         Kind::Percent => percent(text).map(drop),
         Kind::Mode => mode(text).map(drop),
@@ -65,6 +66,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Rlimit(resource) => rlimit(resource, text).map(drop),
         Kind::Indexes => indexes(text).map(drop),
         Kind::CpuWeight => cpu_weight(text).map(drop),
+        Kind::OpenFile => open_file(text).map(drop),
         _ => Ok(()),
     }
 }

@@ -454,4 +454,11 @@ rows! {
         "`systemctl service-watchdogs` says whether they are on. `systemctl service-watchdogs no`, and \
          `systemd.service_watchdogs=no` on the kernel's command line, switch them off."
         "`systemctl service-watchdogs yes`, and look at the unit: what its watchdog was for has happened."
+    SliceFull:
+        "`ConcurrencyHardMax=` of the unit's slice, or of a slice above it, says how many units may be active in \
+         it, and so many are active or wait for their turn (`ConcurrencySoftMax=`). Slices in it count too."
+        "`systemctl show -p ConcurrencyHardMax,ConcurrencySoftMax,NCurrentlyActive SLICE` shows the limits and \
+         how many units are active; `systemctl status SLICE` lists them."
+        "Stop a unit of the slice and start this one again, raise the limit, or set `ConcurrencySoftMax=` below \
+         it: then starts wait instead of failing."
 }

@@ -2,8 +2,9 @@
 //! (systemd.service(5), systemd.kill(5)).
 
 use crate::features::stop_budget::{SHARE_MAX, SPAWN_WAIT_MIN, share_of};
-use crate::features::{cleanup, shutdown_state};
-use crate::jobs::install;
+use crate::features::{cleanup, restart_mode, shutdown_state};
+use crate::jobs::{halves, install};
+use crate::model::admin_marks::Markers;
 use crate::model::ids::UnitId;
 use crate::model::job::{Job, JobKind, JobMode, JobType};
 use crate::model::part::Part;
@@ -23,7 +24,7 @@ use crate::view::Totals;
 use std::time::Duration;
 use warren_unit::Signal;
 use warren_unit::config::{
-    KillMode, Restart, ServiceConfig, StopBudget, StopPolicy, TimeoutFailureMode,
+    KillMode, Restart, RestartMode, ServiceConfig, StopBudget, StopPolicy, TimeoutFailureMode,
 };
 
 /// How long processes may take to go after SIGKILL: only the kernel holds them then. What is left
@@ -598,10 +599,16 @@ fn enter_dead(core: &mut Core, unit: UnitId) {
     core.outbox.effects.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
     cleanup::clear_away(core, unit, &settings, restarting);
     let comes_again = restarts || is_restarted(&core.units, unit, &run);
-    state_change::transit(core, unit, comes_again, |u| {
-        u.state =
-            TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
-    });
+    if restarts && config.restart_mode == RestartMode::Direct {
+        // The next run has a group where the files say, and nothing of what was noted of this one.
+        core.resources.strays.remove(&unit);
+        core.units.history_mut(unit).markers = Markers::default();
+    } else {
+        state_change::transit(core, unit, comes_again, |u| {
+            u.state =
+                TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
+        });
+    }
     if restarts {
         wait_to_restart(core, unit, config, run);
     }
@@ -754,18 +761,26 @@ pub(crate) fn restart_now(core: &mut Core, unit: UnitId) {
     let history = core.units.history_mut(unit);
     history.restarts += 1;
     core.totals.restarts.add(history.reason.code);
+    let is_direct = restart_mode::is_direct(core, unit);
     // What the job does next makes the unit forget it.
-    history.relapse = Some(Box::new(Relapse {
-        reason: history.reason,
-        ended: history.last_main,
-        at: history.inactive_enter,
-    }));
-    if !install::enqueue_quietly(core, unit, JobType::Restart, JobMode::Replace, Cause::Restart) {
+    let history = core.units.history_mut(unit);
+    let at = if is_direct { history.state_change } else { history.inactive_enter };
+    let (reason, ended) = (history.reason, history.last_main);
+    history.relapse = Some(Box::new(Relapse { reason, ended, at }));
+    let job_type = if is_direct { JobType::Start } else { JobType::Restart };
+    if !install::enqueue_quietly(core, unit, job_type, JobMode::Replace, Cause::Restart) {
         return enter_dead(core, unit);
     }
     // A start that waited for this went into the same job, and is no reason to count from 0.
     if let Some(job) = core.units.run_mut(unit).job.as_mut() {
         job.reason.cause = Cause::Restart;
+    }
+    // It may be the start of the run that failed, or have waited for this.
+    if is_direct {
+        if core.units.run(unit).job.as_ref().is_some_and(|job| job.running) {
+            halves::wait_again(core, unit);
+        }
+        core.queues.queue_job(&core.units, unit);
     }
 }
 

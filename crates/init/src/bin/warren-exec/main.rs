@@ -22,6 +22,7 @@ mod mounts;
 mod namespaces;
 mod nft_sets;
 mod numa;
+mod open_files;
 mod prepare;
 mod request;
 mod sealed;

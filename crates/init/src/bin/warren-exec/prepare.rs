@@ -25,6 +25,7 @@ use crate::labels::{self, OwnLabel};
 use crate::namespaces::{self, Entered};
 use crate::nft_sets;
 use crate::numa::{self, MemoryPolicy};
+use crate::open_files;
 use crate::session::{self, Opening};
 use crate::stdio::{self, Source};
 use crate::view::{self, OwnMounts};
@@ -164,9 +165,10 @@ pub fn prepare(
     goes_on: &dyn Fn(),
 ) -> Result<Prepared, SpawnError> {
     refuse_unknown(&spec)?;
+    let (mut spec, mut fds) = (spec, fds);
+    open_files::open(&mut spec, &mut fds)?;
     let fds = FdTable::new(fds, socket)?;
     let umask = spec.umask.unwrap_or(UMASK);
-    let mut spec = spec;
     if spec.session.is_some() {
         return before_session(spec, fds, cgroup_root, users, goes_on);
     }
@@ -445,12 +447,20 @@ fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
 fn arguments(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, SpawnError> {
     let mut argv = ExecStrings::with_capacity(spec.argv.len() + 1);
     let words = if spec.argv.is_empty() { std::slice::from_ref(&spec.path) } else { &spec.argv };
-    let variables = login_variables(spec, identity);
+    let mut variables = login_variables(spec, identity);
+    variables.extend(fd_variables(spec));
     for word in words.iter().filter_map(|word| with_login_variables(word, &variables)) {
         argv.push(&word).map_err(|e| wrong(ExecStep::Exec, &e))?;
     }
     argv.finish();
     Ok(argv)
+}
+
+/// What is known of the fds that are passed only here ([`open_files`]).
+fn fd_variables(spec: &ExecSpec) -> impl Iterator<Item = (&'static str, &str)> {
+    const NAMES: [&str; 2] = ["LISTEN_FDS", "LISTEN_FDNAMES"];
+    let known = spec.env.iter().filter_map(|entry| entry.split_once('='));
+    known.filter_map(|(of, value)| Some((*NAMES.iter().find(|name| **name == of)?, value)))
 }
 
 /// A word in which names between NULs are login variables; nothing if it is one that is not set.

@@ -1,0 +1,131 @@
+//! `ConcurrencyHardMax=` and `ConcurrencySoftMax=` of slices (systemd.slice(5)): how they are drawn, and what must hold.
+
+use std::collections::BTreeSet;
+
+use warren_core::machine::Core;
+use warren_core::model::ids::UnitId;
+use warren_core::model::job::JobKind;
+use warren_core::model::reason::Code;
+use warren_core::protocol::trace_event::{Happening, What};
+use warren_core::settings::TypeSettings;
+use warren_unit::{LoadState, UnitName, UnitType};
+
+use crate::random::Random;
+use crate::script::{Action, Plan};
+use crate::states::States;
+
+/// The slice with bounds, and the one in it, of which it has room for one unit more at least.
+const OUTER: &str = "l.slice";
+const INNER: &str = "l-m.slice";
+
+/// Sections of units that are in slices.
+const SECTIONS: [&str; 5] = ["[Service]\n", "[Socket]\n", "[Mount]\n", "[Swap]\n", "[Scope]\n"];
+
+/// Of five plans one has slices with bounds, and most of its units in them: by chance of its own.
+pub fn draw(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x736c_6963_6573);
+    if !random.chance(200) || plan.actions.is_empty() {
+        return;
+    }
+    let names: Vec<UnitName> = plan.units.names().cloned().collect();
+    for name in &names {
+        let text = plan.units.text(name).unwrap_or_default().to_owned();
+        let Some(section) = SECTIONS.iter().find(|section| text.contains(**section)) else {
+            continue;
+        };
+        if random.chance(700) {
+            let slice = random.pick(&[OUTER, OUTER, INNER]);
+            let text = text.replacen(*section, &format!("{section}Slice={slice}\n"), 1);
+            plan.units.set(name.clone(), text);
+        }
+    }
+    for slice in [OUTER, INNER] {
+        let text = draw_text(&mut random);
+        plan.units.set(UnitName::parse(slice).expect("a name"), text);
+    }
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..random.below(4) {
+        let slice = (*random.pick(&[OUTER, INNER])).to_owned();
+        let text = draw_text(&mut random).trim_end().replace('\n', ";");
+        plan.actions.push((random.below(end), Action::Edit(slice, text)));
+    }
+    plan.actions.sort_by_key(|(at, _)| *at);
+}
+
+fn draw_text(random: &mut Random) -> String {
+    let mut text = "[Unit]\nDefaultDependencies=no\n[Slice]\n".to_owned();
+    for (setting, chance) in [("ConcurrencySoftMax", 700), ("ConcurrencyHardMax", 350)] {
+        if random.chance(chance) {
+            text += &format!("{setting}={}\n", 1 + random.below(5));
+        }
+    }
+    text
+}
+
+/// Soft and hard bound of a slice.
+fn bounds(core: &Core, slice: UnitId) -> [Option<u32>; 2] {
+    let definition = core.graph().definition(slice);
+    if definition.unit_type() != UnitType::Slice || definition.load_state != LoadState::Loaded {
+        return [None; 2];
+    }
+    match core.settings().compile(definition).own {
+        TypeSettings::Slice(slice) => [slice.concurrency_soft_max, slice.concurrency_hard_max],
+        _ => [None; 2],
+    }
+}
+
+/// Units in a slice, and below it, that are not down.
+fn active(core: &Core, slice: UnitId) -> u32 {
+    let members = core.graph().members(slice).into_iter();
+    members.filter(|&unit| !core.unit_run(unit).active_state().is_down()).count() as u32
+}
+
+/// `slice-limit`: what a start brings up finds room in its slices. What comes up without a job counts, and so does what
+/// was there before an edit, but neither ends anybody.
+pub fn after_step(core: &Core, before: &States, happenings: &[Happening]) -> Vec<String> {
+    let graph = core.graph();
+    let starts = |happening: &&Happening| {
+        matches!(happening.what, What::JobBegan { kind: JobKind::Start, .. })
+    };
+    let begun: BTreeSet<UnitId> = happenings.iter().filter(starts).map(|h| h.unit).collect();
+    let came_up = |unit: &UnitId| {
+        let run = core.unit_run(*unit);
+        let reason = run.history.as_ref().map(|history| history.reason.code);
+        before.get(unit).is_none_or(|state| state.is_down())
+            && !run.active_state().is_down()
+            && reason != Some(Code::Discovered)
+    };
+    let slices: BTreeSet<UnitId> =
+        begun.into_iter().filter(came_up).flat_map(|unit| graph.slices_above(unit)).collect();
+    let over = slices.into_iter().filter_map(|slice| {
+        let most = bounds(core, slice).into_iter().flatten().min()?;
+        let active = active(core, slice);
+        let name = graph.name(slice);
+        (active > most).then(|| format!("slice-limit: {active} units of {name}, {most} allowed"))
+    });
+    over.collect()
+}
+
+/// Whether the job of this unit waits for a start, maybe its own, that waits for a place in a slice that has none.
+pub fn is_held_up(core: &Core, unit: UnitId) -> bool {
+    let view = core.view();
+    let (mut seen, mut next) = (BTreeSet::new(), vec![unit]);
+    while let Some(unit) = next.pop() {
+        if waits_for_place(core, unit) {
+            return true;
+        }
+        let all = view.blockers(unit).chain(view.waited_for(unit));
+        next.extend(all.filter(|&other| seen.insert(other)));
+    }
+    false
+}
+
+fn waits_for_place(core: &Core, unit: UnitId) -> bool {
+    let is_full = |slice| {
+        let [soft, _] = bounds(core, slice);
+        soft.is_some_and(|soft| active(core, slice) >= soft)
+    };
+    let job = core.unit_run(unit).job.as_deref();
+    let may_wait = job.is_some_and(|job| job.kind == JobKind::Start && !job.running);
+    may_wait && core.graph().slices_above(unit).any(is_full)
+}
