@@ -71,6 +71,8 @@ Usage: cargo xtask COMMAND
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
   bench hostile     the same, section Hostile local users: twelve attacks, and what they cost others
+  bench hostile --together MINUTES [SETS]
+                    all attacks at once for so long, and a storm of reloads; nothing ends, is lost or grows
   bench hosts       the same, section Many hosts: agents by the thousand, and a real etcd
   bench growth      how costs grow to 100,000 units, one slice of 10,000 services, 10,000 disks, 10 GB of logs, 50,000 hosts
   bench spawn       the spawn path against vfork and exec
