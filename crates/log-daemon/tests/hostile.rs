@@ -341,6 +341,28 @@ fn users_leave_streams_to_others_and_to_root() {
     assert_eq!(lab.read(Expr::field("SYSLOG_IDENTIFIER", "other")).len(), 1);
 }
 
+/// What many lines that have not ended took is given back when their streams are gone.
+#[test]
+fn memory_of_lines_that_did_not_end_is_given_back() {
+    const STREAMS: usize = 200;
+    const BYTES: u64 = 48_000 * STREAMS as u64;
+    let mut lab = Lab::new("hostile-given-back");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let pid = lab.daemon.as_ref().expect("it runs").id();
+    let held = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a number") << 10
+    };
+    let before = held();
+    let text = [HEADER, &vec![b'a'; 48_000]].concat();
+    let streams: Vec<UnixStream> = (0..STREAMS).map(|_| stream(&lab, &text)).collect();
+    warren_testkit::wait_until("all is read", || held() > before + BYTES / 2);
+    drop(streams);
+    warren_testkit::wait_until("it is given back", || held() < before + BYTES / 2);
+}
+
 /// Lines that never end are cut when a user has 8 MiB of them: no byte is lost, and no more is held.
 #[test]
 fn lines_of_one_user_that_never_end_have_a_bound() {

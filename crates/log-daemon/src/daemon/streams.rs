@@ -514,7 +514,11 @@ impl Streams {
     /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
     pub fn take_ended(&mut self, core: &mut Core) -> Vec<u64> {
         let ended = std::mem::take(&mut self.ended);
-        ended.into_iter().filter_map(|token| self.forget(token, core)).collect()
+        let keys = ended.into_iter().filter_map(|token| self.forget(token, core)).collect();
+        if self.half_lines.take_shrunk() {
+            core.note_large();
+        }
+        keys
     }
 
     fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {
