@@ -289,13 +289,15 @@ fn one_stream_too_many_is_closed_at_once() {
     assert_eq!(told[0], format!("Refusing new log streams: {room} are open"));
 }
 
-/// What one user has is a quarter of the room for clients, which is half of that of all streams.
+/// What one user has is a quarter of the room for clients, which is half of that of all streams; all users but root have
+/// three quarters.
 #[test]
-fn one_user_leaves_streams_to_others() {
+fn users_leave_streams_to_others_and_to_root() {
     use std::io::Read;
     use std::process::{Command, Stdio};
     const DESCRIPTORS: usize = 200;
     const ROOM: usize = (DESCRIPTORS - DESCRIPTORS / 2 - DESCRIPTORS / 64) / 2 / 4;
+    const USERS: [u32; 4] = [65_534, 65_533, 65_532, 65_531];
     const SCRIPT: &str = "import socket, sys\nkept = []\nfor _ in range(30):\n    s = socket.socket(socket.AF_UNIX)\n    \
         s.connect(sys.argv[1])\n    kept.append(s)\n    try: s.sendall(b'greedy\\n\\n6\\n0\\n0\\n0\\n0\\nline\\n')\n    \
         except OSError: pass\nprint(flush=True)\nsys.stdin.read()";
@@ -306,32 +308,59 @@ fn one_user_leaves_streams_to_others() {
     command.args(["--set", "SystemKeepFree=0", "--directory"]).arg(lab.path("store"));
     command.arg("--socket-directory").arg(lab.path("run"));
     lab.spawn_command(command).recv(&mut [0; 64]).expect("it says that it is ready");
-    let user = ["--reuid", "65534", "--clear-groups", "python3", "-c", SCRIPT];
-    let mut setpriv = Command::new("setpriv");
-    setpriv
-        .env("PATH", "/usr/bin:/bin")
-        .args(user)
-        .arg(lab.path("run/stdout"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut greedy = match setpriv.spawn() {
-        Ok(greedy) => greedy,
-        Err(_) => return not_run("needs setpriv(1)"),
-    };
-    let said = greedy.stdout.as_mut().expect("piped").read(&mut [0; 1]).expect("a pipe");
     let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "greedy")).len();
-    warren_testkit::wait_until("the lines of the greedy user", || said != 1 || count(&lab) >= ROOM);
+    let mut greedy = Vec::new();
+    for (at, user) in USERS.into_iter().enumerate() {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.env("PATH", "/usr/bin:/bin").args(["--reuid", &user.to_string()]);
+        setpriv.args(["--clear-groups", "python3", "-c", SCRIPT]).arg(lab.path("run/stdout"));
+        setpriv.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut one) = setpriv.spawn() else { return not_run("needs setpriv(1)") };
+        if one.stdout.as_mut().expect("piped").read(&mut [0; 1]).expect("a pipe") == 0 {
+            let _ = one.wait();
+            return not_run("needs root and python3");
+        }
+        greedy.push(one);
+        let wanted = ROOM * (at + 1).min(3);
+        warren_testkit::wait_until("the lines of the greedy user", || count(&lab) >= wanted);
+        if at == 0 {
+            let refused = format!("user 65534 has {ROOM} open, the most allowed");
+            warren_testkit::wait_until("it is told", || {
+                told(&lab).iter().any(|text| text.contains(&refused))
+            });
+        }
+    }
     let other = stream(&lab, b"other\n\n6\n0\n0\n0\n0\nline\n");
     lab.stop();
-    drop((greedy.stdin.take(), other));
-    greedy.wait().expect("our child");
-    if said == 0 {
-        return not_run("needs root and python3");
+    drop(other);
+    for mut one in greedy {
+        drop(one.stdin.take());
+        one.wait().expect("our child");
     }
-    assert_eq!(count(&lab), ROOM);
+    assert_eq!(count(&lab), 3 * ROOM);
     assert_eq!(lab.read(Expr::field("SYSLOG_IDENTIFIER", "other")).len(), 1);
-    let refused = format!("user 65534 has {ROOM} open, the most allowed");
-    assert!(told(&lab).iter().any(|text| text.contains(&refused)), "{:?}", told(&lab));
+}
+
+/// What many lines that have not ended took is given back when their streams are gone.
+#[test]
+fn memory_of_lines_that_did_not_end_is_given_back() {
+    const STREAMS: usize = 200;
+    const BYTES: u64 = 48_000 * STREAMS as u64;
+    let mut lab = Lab::new("hostile-given-back");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let pid = lab.daemon.as_ref().expect("it runs").id();
+    let held = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a number") << 10
+    };
+    let before = held();
+    let text = [HEADER, &vec![b'a'; 48_000]].concat();
+    let streams: Vec<UnixStream> = (0..STREAMS).map(|_| stream(&lab, &text)).collect();
+    warren_testkit::wait_until("all is read", || held() > before + BYTES / 2);
+    drop(streams);
+    warren_testkit::wait_until("it is given back", || held() < before + BYTES / 2);
 }
 
 /// Lines that never end are cut when a user has 8 MiB of them: no byte is lost, and no more is held.

@@ -101,8 +101,9 @@ fn what_comes_behind_files_that_are_refused_is_not_lost() {
     assert_is_heard(&lab, 2);
     lab.stop();
     assert_eq!(lab.read(Expr::field("OFFERED", "1")).len(), 1, "once");
-    // Nor is a file in memory taken of who has so many.
-    let (told, lost) = (told(&lab), format!("{FILES} more from "));
+    // Nor is a file in memory taken of who has so many; on a slow machine some may be let go of by then.
+    let in_memory = lab.read(Expr::field("MESSAGE", "in memory")).len();
+    let (told, lost) = (told(&lab), format!("{} more from ", FILES - in_memory));
     assert!(told.iter().any(|text| text.contains(&lost)), "each is counted: {told:?}");
 }
 

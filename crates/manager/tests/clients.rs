@@ -225,3 +225,27 @@ fn command_lines_are_hidden_from_users_where_proc_hides_them() {
     assert_eq!(shown(&other), "\"[hidden by hidepid=]\"");
     assert!(shown(&root).contains("secret"));
 }
+
+/// Somebody who has many users holds connections and asks nothing, or half of something.
+#[test]
+fn people_who_hold_all_connections_keep_nobody_out() {
+    const OF_PEOPLE_MAX: u32 = 32;
+    let Some(m) = Machine::start("clients-held", &[]) else { return };
+    let held: Vec<UnixStream> = (0..2 * OF_PEOPLE_MAX)
+        .map(|number| {
+            let mut client = m.connect_as(100_000 + number);
+            // Those that come when there is no place yet have ended.
+            let _ = client.write(b"{\"method\":\"io.warr");
+            client
+        })
+        .collect();
+    for user in [999, 1000, 65_534, 61_184] {
+        let answer = until("a place is made", || {
+            let client = m.connect_as(user);
+            let answer = ask(&client, "Totals", &json!({}))?;
+            answer["error"].is_null().then_some(answer)
+        });
+        assert!(answer["parameters"].is_object(), "{user}: {answer}");
+    }
+    drop(held);
+}

@@ -341,7 +341,7 @@ fn sockets_beyond_the_limit_fail_with_a_reason_and_nothing_else_does() {
 /// A helper keeps its own files above the numbers that services get, which here are more than there may be.
 #[test]
 fn helpers_work_where_few_files_may_be_open() {
-    let Some(m) = Machine::start("short-helpers", &[("a.service", STAYS)]) else { return };
+    let Some(m) = Machine::start("short-helpers-few", &[("a.service", STAYS)]) else { return };
     settled_manager(&m);
     limit(m.init_pid, "--nofile=120:120");
     for helper in m.helper_pids() {

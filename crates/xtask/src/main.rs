@@ -23,6 +23,7 @@ mod vm;
 
 use anyhow::{Context, Result, ensure};
 use command::cargo;
+use vm::guest_tests::{self, HOSTILE, HOSTILE_SECONDS};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -57,6 +58,8 @@ Usage: cargo xtask COMMAND
   vm records        two boots of one disk: the second draws the shutdown of the first
   vm tests [--seconds N] PACKAGE[/TEST[/NAME]]...
                     tests of this checkout on Debian's kernel with all controllers; TEST is a file of tests/, or `lib`
+  vm tests [--seconds N] --hostile
+                    the same, all about hostile users, hostile services and full tables
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
@@ -68,6 +71,8 @@ Usage: cargo xtask COMMAND
   bench journal     the same, section Logs, beside systemd-journald
   bench sandbox     the same, section Protection, beside systemd
   bench hostile     the same, section Hostile local users: twelve attacks, and what they cost others
+  bench hostile --together MINUTES [SETS]
+                    all attacks at once for so long, and a storm of reloads; nothing ends, is lost or grows
   bench hosts       the same, section Many hosts: agents by the thousand, and a real etcd
   bench growth      how costs grow to 100,000 units, one slice of 10,000 services, 10,000 disks, 10 GB of logs, 50,000 hosts
   bench spawn       the spawn path against vfork and exec
@@ -125,10 +130,14 @@ fn run(args: &[String]) -> Result<()> {
         ["vm", "records"] => vm::records::run(),
         ["vm", "ending"] => vm::ending::run(),
         ["vm", "crash"] => vm::crash::run(),
-        ["vm", "tests", "--seconds", seconds, ref what @ ..] => {
-            vm::guest_tests::run(what, seconds.parse().context("seconds")?)
+        ["vm", "tests", "--hostile"] => guest_tests::run(&HOSTILE, HOSTILE_SECONDS),
+        ["vm", "tests", "--seconds", seconds, "--hostile"] => {
+            guest_tests::run(&HOSTILE, seconds.parse().context("seconds")?)
         }
-        ["vm", "tests", ref what @ ..] => vm::guest_tests::run(what, vm::guest_tests::SECONDS),
+        ["vm", "tests", "--seconds", seconds, ref what @ ..] => {
+            guest_tests::run(what, seconds.parse().context("seconds")?)
+        }
+        ["vm", "tests", ref what @ ..] => guest_tests::run(what, guest_tests::SECONDS),
         ["vm", "md"] => vm::md::run(),
         ["vm", "devices", "--disks", count, ref ways @ ..] => {
             vm::disks::run(count.parse().context("disks")?, ways)

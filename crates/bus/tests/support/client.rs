@@ -41,17 +41,20 @@ impl Received {
     }
 }
 
+/// An answer is waited for so long: thousands of clients may be before it, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl Client {
     /// Connects without a greeting.
     pub fn raw(path: &Path) -> Client {
         let stream = UnixStream::connect(path).expect("the bus listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         Client { stream, buffer: Vec::new(), serial: 0 }
     }
 
     /// What is at the other end of a connection that was accepted.
     pub fn accepted(stream: UnixStream) -> Client {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         Client { stream, buffer: Vec::new(), serial: 0 }
     }
 

@@ -94,7 +94,7 @@ pub struct Core {
     pub(super) sync_now: bool,
     /// A log is still to be closed.
     rotating: bool,
-    /// A large entry came, whose memory was not given back.
+    /// A large entry came, or many lines that did not end, whose memory was not given back.
     is_swollen: bool,
     /// Reused: the fields of the entry that is being taken.
     fields: Fields,

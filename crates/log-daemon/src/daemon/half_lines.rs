@@ -10,16 +10,25 @@ pub const OF_ONE_USER_MAX: usize = 8 << 20;
 /// The same of all users but root.
 pub const OF_ALL_MAX: usize = 64 << 20;
 
-/// Bytes by user. Root's are not counted.
+/// So much of all users, root too, leaves memory that is worth giving back.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Bytes by user. Root's are not bounded.
 #[derive(Debug, Default)]
 pub struct HalfLines {
     by_user: BTreeMap<u32, usize>,
     all: usize,
+    /// With root's.
+    total: usize,
+    /// It was large, and nobody was told that it is not any more.
+    was_large: bool,
 }
 
 impl HalfLines {
     /// A stream of this user holds `now` bytes, and held `before`. Whether that is too much.
     pub fn change(&mut self, uid: u32, before: usize, now: usize) -> bool {
+        self.total = self.total + now - before;
+        self.was_large |= self.total >= LARGE_BYTES;
         if uid == 0 {
             return false;
         }
@@ -32,11 +41,27 @@ impl HalfLines {
         }
         is_over && now > before
     }
+
+    /// Whether there were many bytes, and are few since this was asked.
+    pub fn take_shrunk(&mut self) -> bool {
+        let is_shrunk = self.was_large && self.total < LARGE_BYTES / 2;
+        self.was_large &= !is_shrunk;
+        is_shrunk
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_bytes_that_are_gone_are_told_of_once() {
+        let mut lines = HalfLines::default();
+        assert!(!lines.change(0, 0, LARGE_BYTES) && !lines.take_shrunk());
+        assert!(!lines.change(7, 0, 100) && !lines.take_shrunk());
+        assert!(!lines.change(0, LARGE_BYTES, 0));
+        assert!(lines.take_shrunk() && !lines.take_shrunk());
+    }
 
     #[test]
     fn what_is_too_much_is_told_of_who_adds_to_it() {

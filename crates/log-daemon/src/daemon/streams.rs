@@ -197,7 +197,7 @@ impl Streams {
             set_nonblocking(socket.as_fd(), true)?;
             let owner = credentials::peer(socket.as_fd()).map_or(u32::MAX, |peer| peer.uid);
             of_others += usize::from(StreamsOf::user(owner) == StreamsOf::Others);
-            if !self.has_room_for_client(core) || !self.has_room_for_user(owner, core) {
+            if !self.has_room_for_client(owner, core) || !self.has_room_for_user(owner, core) {
                 core.letting_go.end(socket, owner);
             } else if pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
@@ -211,16 +211,19 @@ impl Streams {
         Ok((true, of_others))
     }
 
-    /// That there is none is said when it begins.
-    fn has_room_for_client(&mut self, core: &mut Core) -> bool {
-        let Bounds { all, clients, .. } = self.bounds;
+    /// That there is none is said when it begins. Somebody may have as many users as he likes (subuid(5)), so all but
+    /// root leave some to root.
+    fn has_room_for_client(&mut self, owner: u32, core: &mut Core) -> bool {
+        let Bounds { all, clients, of_user } = self.bounds;
         let count = self.connections.len() - self.handed.len();
-        let has_room = count < clients && self.connections.len() < all;
+        let of_root = self.by_user.get(&0).copied().unwrap_or(0);
+        let has_share = owner == 0 || count - of_root.min(count) < clients - of_user;
+        let has_room = has_share && count < clients && self.connections.len() < all;
         if !has_room && !self.is_refusing {
             core.note(&format!("Refusing new log streams: {count} are open"));
         }
         // Who opens one whenever one is closed is not told of each time.
-        self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
+        self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 5;
         has_room
     }
 
@@ -511,7 +514,11 @@ impl Streams {
     /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
     pub fn take_ended(&mut self, core: &mut Core) -> Vec<u64> {
         let ended = std::mem::take(&mut self.ended);
-        ended.into_iter().filter_map(|token| self.forget(token, core)).collect()
+        let keys = ended.into_iter().filter_map(|token| self.forget(token, core)).collect();
+        if self.half_lines.take_shrunk() {
+            core.note_large();
+        }
+        keys
     }
 
     fn forget(&mut self, token: u64, core: &mut Core) -> Option<u64> {

@@ -8,6 +8,7 @@
 //! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has
 //! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
@@ -357,7 +358,7 @@ impl Message<'_> {
         let (file, line) = (self.place.file(), self.place.line());
         let place = said(style.location, format!("{file}:{line}: "));
         let (before, after) = if style.color { colors(self.level) } else { ("", "") };
-        format!("{time}warrend: {place}{before}{}{after}\n", self.text)
+        format!("{time}warrend: {place}{before}{}{after}\n", for_terminal(self.text))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -374,6 +375,18 @@ impl Message<'_> {
         put_entry(&mut out, time_us, fields.map(|&(name, value)| (name, beginning(value))));
         out
     }
+}
+
+/// The text as a terminal may have it: names of processes and what services say of themselves are in it. What a terminal
+/// acts on is a space, and a further line begins with spaces, so that it cannot be taken for one of ours.
+fn for_terminal(text: &str) -> Cow<'_, str> {
+    let acts =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if c != '\n' && acts(c) { ' ' } else { c };
+    Cow::Owned(text.chars().map(shown).collect::<String>().replace('\n', "\n    "))
 }
 
 /// As much of a text as is sent.
@@ -531,6 +544,16 @@ mod tests {
         assert_eq!(all, format!("[    1.234567] warrend: {place}{end}"));
         let info = Message::new(INFO, "fine").line(Style { color: true, ..Style::USUAL }, 0);
         assert_eq!(info, "[    0.000000] warrend: fine\n");
+    }
+
+    /// A process had called itself so.
+    #[test]
+    fn what_a_terminal_acts_on_is_not_in_a_line() {
+        let line = |text: &str| Message::new(INFO, text).line(Style::of(LineStyle::default()), 0);
+        let name = "sweeper: pid 7 \x1b[2J\x07\u{9b}1A\u{202e}ab\nwarrend: all is well\r";
+        let shown = "sweeper: pid 7  [2J  1A ab\n    warrend: all is well ";
+        assert_eq!(line(name), format!("[    0.000000] warrend: {shown}\n"));
+        assert_eq!(line("\u{e9}"), "[    0.000000] warrend: \u{e9}\n");
     }
 
     #[test]

@@ -2,8 +2,13 @@
 //! and one large answer at a time, until it is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use warren_core::model::dynamic_user;
 
 /// Connections served at the same time; more are turned away.
 const CONNECTIONS_MAX: usize = 64;
@@ -11,65 +16,179 @@ const CONNECTIONS_MAX: usize = 64;
 /// Of these, what others than root and the manager's own user may take up.
 const UNPRIVILEGED_CONNECTIONS_MAX: usize = 48;
 
+/// Of those, what may be of people: one of them may have as many users as he likes (subuid(5)), and the agent, the
+/// exporter and the page for browsers are users of the system.
+const OF_PEOPLE_MAX: usize = 32;
+
 /// Of those, what one of them may.
 const OF_ONE_USER_MAX: usize = 16;
+
+/// One that has asked nothing for so long is ended for somebody who comes when there is no place.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+
+/// Users below are of the system (login.defs(5), `SYS_UID_MAX`).
+const FIRST_OF_PEOPLE: u32 = 1000;
 
 fn lock<T>(inside: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that holds it panics half-way.
     inside.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Who comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Root, or the manager's own user.
+    Privileged,
+    /// The user of a service.
+    Service(u32),
+    /// Another user, or one of the users that he may have.
+    Person(u32),
+}
+
+impl Who {
+    /// A user without privileges.
+    pub fn unprivileged(user: u32) -> Who {
+        let is_dynamic = (dynamic_user::FIRST..=dynamic_user::LAST).contains(&user);
+        if user < FIRST_OF_PEOPLE || is_dynamic { Who::Service(user) } else { Who::Person(user) }
+    }
+
+    fn user(self) -> Option<u32> {
+        match self {
+            Who::Privileged => None,
+            Who::Service(user) | Who::Person(user) => Some(user),
+        }
+    }
+}
+
 /// The connections that are served.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Arc<Mutex<Usage>>);
+pub(crate) struct Places {
+    usage: Arc<Mutex<Usage>>,
+    turns: Turns,
+}
 
 #[derive(Debug, Default)]
 struct Usage {
-    all: usize,
-    /// By user, of those without privileges; nobody has none.
-    by_user: BTreeMap<u32, usize>,
+    /// Those that are served, by their number.
+    visits: BTreeMap<u64, Visit>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Visit {
+    who: Who,
+    connection: Weak<UnixStream>,
+    /// Since when it is waited for what the client asks; nothing while that is answered.
+    idle_since: Option<Instant>,
 }
 
 /// One of them; it is free again when this is gone.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Places,
-    user: u32,
-    is_privileged: bool,
+    number: u64,
 }
 
 impl Places {
-    /// Takes one for a user, if there is one for him.
-    pub fn take(&self, user: u32, is_privileged: bool) -> Option<Place> {
-        let mut taken = lock(&self.0);
-        let own = taken.by_user.get(&user).copied().unwrap_or(0);
-        let is_free = match is_privileged {
-            true => taken.all < CONNECTIONS_MAX,
-            false => taken.all < UNPRIVILEGED_CONNECTIONS_MAX && own < OF_ONE_USER_MAX,
-        };
-        if !is_free {
+    /// Takes one for a connection, if there is one; where others' connections are too many, that of the person who has
+    /// asked nothing for longest is ended.
+    pub fn take(&self, connection: &Arc<UnixStream>, who: Who) -> Option<Place> {
+        let mut usage = lock(&self.usage);
+        let now = Instant::now();
+        if !usage.is_free(who) && (!usage.has_share(who) || !usage.end_idle(now)) {
             return None;
         }
-        taken.all += 1;
-        if !is_privileged {
-            taken.by_user.insert(user, own + 1);
+        let number = usage.next;
+        usage.next += 1;
+        let connection = Arc::downgrade(connection);
+        usage.visits.insert(number, Visit { who, connection, idle_since: Some(now) });
+        Some(Place { places: self.clone(), number })
+    }
+}
+
+impl Usage {
+    fn count(&self, is_counted: impl Fn(Who) -> bool) -> usize {
+        self.visits.values().filter(|visit| is_counted(visit.who)).count()
+    }
+
+    fn is_free(&self, who: Who) -> bool {
+        let unprivileged = || self.count(|who| who != Who::Privileged);
+        let people = || self.count(|who| matches!(who, Who::Person(_)));
+        match who {
+            Who::Privileged => self.visits.len() < CONNECTIONS_MAX,
+            Who::Service(_) => self.has_share(who) && unprivileged() < UNPRIVILEGED_CONNECTIONS_MAX,
+            Who::Person(_) => {
+                self.has_share(who)
+                    && unprivileged() < UNPRIVILEGED_CONNECTIONS_MAX
+                    && people() < OF_PEOPLE_MAX
+            }
         }
-        Some(Place { places: self.clone(), user, is_privileged })
+    }
+
+    /// Whether it is not his own connections that are too many.
+    fn has_share(&self, who: Who) -> bool {
+        match who.user() {
+            Some(user) => self.count(|other| other.user() == Some(user)) < OF_ONE_USER_MAX,
+            None => self.visits.len() < CONNECTIONS_MAX,
+        }
+    }
+
+    /// Ends the connection of the person who has asked nothing for longest; whether there was one.
+    fn end_idle(&mut self, now: Instant) -> bool {
+        let idle = self.visits.iter().filter(|(_, visit)| matches!(visit.who, Who::Person(_)));
+        let idle = idle.filter_map(|(&number, visit)| Some((visit.idle_since?, number)));
+        let Some((_, number)) =
+            idle.filter(|(since, _)| now.duration_since(*since) >= IDLE_MIN).min()
+        else {
+            return false;
+        };
+        let visit = self.visits.remove(&number);
+        let connection = visit.and_then(|visit| visit.connection.upgrade());
+        connection.iter().for_each(|connection| _ = connection.shutdown(Shutdown::Both));
+        true
+    }
+}
+
+impl Place {
+    /// What its client asks is being answered until the value is gone.
+    pub fn answering(&self) -> Answering<'_> {
+        self.note(None);
+        Answering(self)
+    }
+
+    /// Whose turn it is, of all who have a place.
+    pub fn turns(&self) -> &Turns {
+        &self.places.turns
+    }
+
+    fn note(&self, idle_since: Option<Instant>) {
+        // One that was ended has none.
+        if let Some(visit) = lock(&self.places.usage).visits.get_mut(&self.number) {
+            visit.idle_since = idle_since;
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = lock(&self.places.0);
-        taken.all -= 1;
-        if !self.is_privileged
-            && let Some(own) = taken.by_user.get_mut(&self.user)
-        {
-            *own -= 1;
-            if *own == 0 {
-                taken.by_user.remove(&self.user);
-            }
-        }
+        lock(&self.places.usage).visits.remove(&self.number);
+    }
+}
+
+/// A client is being answered.
+#[derive(Debug)]
+pub(crate) struct Answering<'a>(&'a Place);
+
+impl Answering<'_> {
+    /// The client holds something for as long as it is connected, so it is not ended for others.
+    pub fn for_good(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.note(Some(Instant::now()));
     }
 }
 
@@ -155,24 +274,79 @@ mod tests {
         waits.join().expect("it ends");
     }
 
+    fn client() -> (Arc<UnixStream>, UnixStream) {
+        let (own, client) = UnixStream::pair().expect("a pair");
+        (Arc::new(own), client)
+    }
+
     #[test]
     fn nobody_without_privileges_takes_up_all_places() {
         let places = Places::default();
+        let (own, _client) = client();
         let mut taken = Vec::new();
-        let mut take = |user: u32, is_privileged: bool| {
+        let mut take = |who: Who| {
             let before = taken.len();
-            taken.extend(std::iter::from_fn(|| places.take(user, is_privileged)));
+            let answered = |place: Place| {
+                place.note(None);
+                place
+            };
+            taken.extend(std::iter::from_fn(|| places.take(&own, who).map(answered)));
             taken.len() - before
         };
-        assert_eq!(take(7, false), OF_ONE_USER_MAX);
-        assert_eq!(take(8, false), OF_ONE_USER_MAX);
-        assert_eq!(take(9, false), OF_ONE_USER_MAX);
-        assert_eq!(take(10, false), 0, "together they have theirs");
-        assert_eq!(take(0, true), CONNECTIONS_MAX - UNPRIVILEGED_CONNECTIONS_MAX);
+        assert_eq!(take(Who::Person(1000)), OF_ONE_USER_MAX);
+        assert_eq!(take(Who::Person(100_000)), OF_PEOPLE_MAX - OF_ONE_USER_MAX);
+        assert_eq!(take(Who::Person(100_001)), 0, "people together have theirs");
+        assert_eq!(take(Who::Service(7)), UNPRIVILEGED_CONNECTIONS_MAX - OF_PEOPLE_MAX);
+        assert_eq!(take(Who::Service(8)), 0, "together they have theirs");
+        assert_eq!(take(Who::Privileged), CONNECTIONS_MAX - UNPRIVILEGED_CONNECTIONS_MAX);
         taken.remove(0);
-        assert!(places.take(8, false).is_none() && places.take(0, true).is_some());
+        assert!(places.take(&own, Who::Person(100_001)).is_some());
         drop(taken);
-        assert!(places.take(10, false).is_some());
-        assert!(lock(&places.0).by_user.is_empty());
+        assert!(lock(&places.usage).visits.is_empty());
+    }
+
+    #[test]
+    fn services_are_told_from_people_by_their_numbers() {
+        for (user, is_service) in [
+            (1, true),
+            (999, true),
+            (1000, false),
+            (61_184, true),
+            (65_534, false),
+            (100_000, false),
+        ] {
+            let expected = if is_service { Who::Service(user) } else { Who::Person(user) };
+            assert_eq!(Who::unprivileged(user), expected);
+        }
+    }
+
+    /// People who hold all places and ask nothing have the others wait for ever.
+    #[test]
+    fn who_asks_nothing_for_long_makes_room_for_who_comes() {
+        use std::io::Read;
+        let places = Places::default();
+        let mut all: Vec<_> = (0..OF_PEOPLE_MAX as u32)
+            .map(|user| {
+                let (own, client) = client();
+                let place = places.take(&own, Who::Person(1000 + user)).expect("there is room");
+                (own, client, place)
+            })
+            .collect();
+        let (own, _other) = client();
+        let come = || places.take(&own, Who::Person(999_999));
+        assert!(come().is_none(), "they came just now");
+        let begin =
+            Instant::now().checked_sub(2 * IDLE_MIN).expect("a machine that is up for longer");
+        all[3].2.note(Some(begin));
+        let (_own, _client, busy) = all.remove(5);
+        let answering = busy.answering();
+        let place = come().expect("somebody makes room");
+        let (_, mut ended, old) = all.remove(3);
+        assert_eq!(ended.read(&mut [0]).expect("the end"), 0);
+        // The place is the other one's now.
+        drop(old);
+        assert!(come().is_none());
+        drop((place, answering));
+        assert!(come().is_some());
     }
 }

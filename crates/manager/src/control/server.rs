@@ -19,7 +19,7 @@ use crate::control::caller::{Caller, is_privileged};
 use crate::control::careful_reader::CarefulReader;
 use crate::control::jobs;
 use crate::control::methods::{message, refusal, serve as serve_request};
-use crate::control::quota::{Places, Turn, Turns};
+use crate::control::quota::{Place, Places, Turn, Turns, Who};
 use crate::control::rules_user;
 use crate::published::shared::Shared;
 use crate::shutdown::inhibitors;
@@ -29,8 +29,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
@@ -64,6 +64,9 @@ const REST: Duration = Duration::from_secs(1);
 /// Clients of root that are served at the same time when no thread can be had.
 const RESERVE_THREADS: usize = 2;
 
+/// So long one of these is waited for, by all who come then.
+const RESERVE_PATIENCE: Duration = Duration::from_millis(500);
+
 /// So long the thread that takes clients has to leave those who come to the next manager.
 const LEAVING_TIME: Duration = Duration::from_secs(1);
 
@@ -93,7 +96,7 @@ impl Control {
 }
 
 /// What is done for a client until it goes.
-pub(crate) type Service = fn(&UnixStream, Asker, &Turns, &Arc<Shared>);
+pub(crate) type Service = fn(&UnixStream, Asker, &Place, &Arc<Shared>);
 
 /// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
 /// who connected since that one ended is served now.
@@ -151,20 +154,81 @@ fn next_client(
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that are there before others have taken all that there may be: root is served then, to stop those.
-struct Reserve(Vec<SyncSender<Work>>);
+struct Reserve {
+    threads: usize,
+    handover: Arc<Handover>,
+}
+
+/// Where a thread of the reserve gets what it is to do.
+#[derive(Default)]
+struct Handover {
+    state: Mutex<HandoverState>,
+    /// There is work, or a thread that has nothing to do, or work was taken.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct HandoverState {
+    /// Threads that have nothing to do.
+    idle: usize,
+    work: Option<Work>,
+}
+
+impl Handover {
+    fn lock(&self) -> MutexGuard<'_, HandoverState> {
+        // Nothing that holds it panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for work.
+    fn take(&self) -> Work {
+        let mut state = self.lock();
+        state.idle += 1;
+        self.changed.notify_all();
+        loop {
+            if let Some(work) = state.work.take() {
+                state.idle -= 1;
+                self.changed.notify_all();
+                return work;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Gives it to a thread that has nothing to do, for which it waits so long at most; whether there was one.
+    fn give(&self, work: Work, patience: Duration) -> bool {
+        let is_taken = |state: &mut HandoverState| state.idle == 0 || state.work.is_some();
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, is_taken);
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return false;
+        }
+        state.work = Some(work);
+        self.changed.notify_all();
+        true
+    }
+}
 
 impl Reserve {
     fn new() -> Reserve {
-        let start = |_| {
-            let (sender, work) = sync_channel::<Work>(0);
+        let handover = Arc::new(Handover::default());
+        let start = |_: &usize| {
+            let handover = handover.clone();
             let thread = std::thread::Builder::new().name("reserve".into());
-            let run = move || work.into_iter().for_each(|work| work());
-            thread.spawn(run).ok().map(|_| sender)
+            thread
+                .spawn(move || {
+                    loop {
+                        handover.take()()
+                    }
+                })
+                .is_ok()
         };
-        Reserve((0..RESERVE_THREADS).filter_map(start).collect())
+        let threads = (0..RESERVE_THREADS).filter(start).count();
+        Reserve { threads, handover }
     }
 
-    /// Does it in a new thread; where there is none, and if it may, in one of the reserve that has nothing to do.
+    /// Does it in a new thread; where there is none, and if it may, in one of the reserve that has nothing to do, or soon
+    /// has: whoever it served has gone before it knows.
     fn run(&self, work: Work, may_use_reserve: bool) -> std::io::Result<()> {
         // A thread that cannot be had takes with it what it was to do.
         let shared = Arc::new(Mutex::new(Some(work)));
@@ -177,21 +241,16 @@ impl Reserve {
         else {
             return Ok(());
         };
-        let mut left = take(&shared).filter(|_| may_use_reserve);
-        for sender in &self.0 {
-            let Some(work) = left.take() else { break };
-            left = match sender.try_send(work) {
-                Ok(()) => return Ok(()),
-                Err(TrySendError::Full(work) | TrySendError::Disconnected(work)) => Some(work),
-            };
+        let left = take(&shared).filter(|_| may_use_reserve && self.threads > 0);
+        match left.is_some_and(|work| self.handover.give(work, RESERVE_PATIENCE)) {
+            true => Ok(()),
+            false => Err(error),
         }
-        Err(error)
     }
 }
 
 fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, service: Service) {
     let places = Places::default();
-    let turns = Turns::default();
     let acceptor = std::thread::current();
     let reserve = Reserve::new();
     while let Some(stream) = next_client(listener, is_leaving) {
@@ -210,20 +269,22 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, s
         };
         let asker = Asker::client(peer.uid, peer.pid);
         let is_over = !is_privileged(asker) && endings::unended(peer.uid) > UNENDED_OF_ONE_USER_MAX;
-        let place = places.take(peer.uid, is_privileged(asker)).filter(|_| !is_over);
-        let Some(place) = place else {
-            let _ = reply(&stream, write_error(&ErrorName::Busy, "too many connections"));
-            endings::end(stream.into(), peer.uid);
-            continue;
+        let who = match is_privileged(asker) {
+            true => Who::Privileged,
+            false => Who::unprivileged(peer.uid),
         };
         let stream = Arc::new(stream);
+        let place = if is_over { None } else { places.take(&stream, who) };
+        let Some(place) = place else {
+            let _ = reply(&stream, write_error(&ErrorName::Busy, "too many connections"));
+            end_last(stream, peer.uid);
+            continue;
+        };
         let client = stream.clone();
         let (shared, acceptor) = (shared.clone(), acceptor.clone());
-        let turns = turns.clone();
         let serve = move || {
-            service(&client, asker, &turns, &shared);
-            let last = Arc::into_inner(client).into_iter();
-            last.for_each(|stream| endings::end(stream.into(), peer.uid));
+            service(&client, asker, &place, &shared);
+            end_last(client, peer.uid);
             acceptor.unpark();
             drop(place);
         };
@@ -234,14 +295,17 @@ fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, s
             let _ = reply(&stream, write_error(&ErrorName::Busy, &text));
         }
         // His thread may have ended before.
-        Arc::into_inner(stream)
-            .into_iter()
-            .for_each(|stream| endings::end(stream.into(), peer.uid));
+        end_last(stream, peer.uid);
     }
 }
 
+/// Ends a connection for whom nobody else has it.
+fn end_last(stream: Arc<UnixStream>, uid: u32) {
+    Arc::into_inner(stream).into_iter().for_each(|stream| endings::end(stream.into(), uid));
+}
+
 /// The service of the control socket.
-pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
+pub(crate) fn serve(stream: &UnixStream, asker: Asker, place: &Place, shared: &Arc<Shared>) {
     let request_bytes_max = match is_privileged(asker) {
         true => REQUEST_BYTES_MAX,
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
@@ -249,10 +313,12 @@ pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &A
     let Some(reader) = CarefulReader::new(stream) else { return };
     let mut reader = BufReader::new(reader);
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
+    let turns = place.turns();
     let mut connection = Connection { stream, caller, shared, turns, turn: None, held: Vec::new() };
     loop {
         // The end, or something that never ends.
         let Ok(request) = frame::read(&mut reader, request_bytes_max) else { return };
+        let answering = place.answering();
         let answered = match parse(&request, asker) {
             Ok(request) => connection.answer(request),
             Err(why) => Ok(write_error(&ErrorName::Malformed, &why)),
@@ -261,6 +327,10 @@ pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &A
         connection.turn = None;
         if done.is_err() {
             return;
+        }
+        match connection.held.is_empty() {
+            true => drop(answering),
+            false => answering.for_good(),
         }
     }
 }
@@ -473,6 +543,29 @@ mod tests {
         assert!(parse(&of(9000), root).is_ok() && parse(&of(300), other).is_ok());
         let refused = parse(&of(9000), other);
         assert!(refused.is_err_and(|why| why.contains("1024 values")));
+    }
+
+    /// Root was refused who came when the thread that had served another one was yet to see him go.
+    #[test]
+    fn a_thread_of_the_reserve_is_waited_for() {
+        let reserve = Reserve::new();
+        let (begin, begun) = channel::<()>();
+        let give = |patience| {
+            let (end, ended) = channel::<()>();
+            let begin = begin.clone();
+            let work = move || {
+                begin.send(()).expect("the test waits");
+                let _ = ended.recv();
+            };
+            reserve.handover.give(Box::new(work), patience).then_some(end)
+        };
+        let long = Duration::from_secs(60);
+        let first = give(long).expect("it has nothing to do");
+        let _second = give(long).expect("nor has the other");
+        (0..RESERVE_THREADS).for_each(|_| begun.recv().expect("it begins"));
+        assert!(give(Duration::ZERO).is_none(), "both are at work");
+        drop(first);
+        assert!(give(long).is_some(), "one soon has nothing to do");
     }
 
     #[test]

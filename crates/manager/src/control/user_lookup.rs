@@ -16,7 +16,7 @@ use warren_core::protocol::request::Asker;
 use warren_wire::frame;
 
 use crate::control::careful_reader::CarefulReader;
-use crate::control::quota::Turns;
+use crate::control::quota::Place;
 use crate::control::server::reply;
 use crate::published::shared::Shared;
 
@@ -56,11 +56,12 @@ enum Kind {
 }
 
 /// Serves one client until it goes.
-pub(crate) fn serve(stream: &UnixStream, _: Asker, _: &Turns, shared: &Arc<Shared>) {
+pub(crate) fn serve(stream: &UnixStream, _: Asker, place: &Place, shared: &Arc<Shared>) {
     let Some(reader) = CarefulReader::new(stream) else { return };
     let mut reader = BufReader::new(reader);
     loop {
         let Ok(bytes) = frame::read(&mut reader, CALL_BYTES_MAX) else { return };
+        let _answering = place.answering();
         let Ok(call) = serde_json::from_slice::<Call>(&bytes) else { return };
         let numbers = shared.view().dynamic_users.clone();
         for message in answers(&call, &numbers) {

@@ -134,7 +134,14 @@ impl Daemon {
         let loading: Vec<Option<IpAddr>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
         let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
-            say!("{socket}: too many connections{why}, refusing one");
+            match daemon.triggers.accepting.doors.door(unit).refusals.note(now().monotonic) {
+                Some(1) => say!("{socket}: too many connections{why}, refusing one"),
+                Some(count) => say!(
+                    "{socket}: too many connections{why}, refusing one; {} others were refused since this was said",
+                    count - 1
+                ),
+                None => {}
+            }
             daemon.event_loop.events.push_back(Event::ConnectionRefused { socket: unit });
             daemon.turn_away(fd, &stored);
         };

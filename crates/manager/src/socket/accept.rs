@@ -20,6 +20,9 @@ use warren_unit::UnitName;
 /// After accept(2) has failed, for want of descriptors or memory.
 pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// There is one line about refused connections of a socket in so long at most.
+const REFUSALS_TOLD_APART: Duration = Duration::from_secs(10);
+
 /// The connection that an instance serves, until it was handed over, or until it is down if commands behind
 /// `ExecStart=` get it too. Init keeps it too.
 pub struct Connection {
@@ -61,6 +64,27 @@ pub(crate) struct Door {
     pub(crate) asked: Option<(u64, usize)>,
     /// Where connections come from whose instances are being loaded, by their numbers.
     pub(crate) loading: BTreeMap<u64, Option<IpAddr>>,
+    /// Those that were too many.
+    pub(crate) refusals: Refusals,
+}
+
+/// Connections that were refused. Anybody may have as many refused as he likes, so not each has a line in the log.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    told: Option<Monotonic>,
+    untold: u64,
+}
+
+impl Refusals {
+    /// One more: how many are to be told of with it, if there was no line for a while.
+    pub(crate) fn note(&mut self, now: Monotonic) -> Option<u64> {
+        self.untold += 1;
+        if self.told.is_some_and(|told| now.since(told) < REFUSALS_TOLD_APART) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 /// The doors of all socket units with `Accept=yes`.
@@ -141,6 +165,17 @@ pub(crate) fn source_of(instance: &UnitName) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_refused_connections_has_few_lines_that_count_them() {
+        let mut refusals = Refusals::default();
+        let at = |seconds: u64| Monotonic(seconds * 1_000_000);
+        assert_eq!(refusals.note(at(1)), Some(1));
+        assert!((0..1000).all(|_| refusals.note(at(5)).is_none()));
+        assert_eq!(refusals.note(at(11)), Some(1001));
+        assert_eq!(refusals.note(at(20)), None);
+        assert_eq!(refusals.note(at(21)), Some(2));
+    }
 
     #[test]
     fn who_comes_by_ipv4_has_that_address() {

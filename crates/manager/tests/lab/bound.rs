@@ -45,6 +45,17 @@ impl Bound {
         })
     }
 
+    /// What the number of a process is written to that it takes in.
+    pub fn processes(&self) -> PathBuf {
+        self.directory.join("cgroup.procs")
+    }
+
+    /// Bytes that it has now, if it bounds memory.
+    pub fn bytes(&self) -> u64 {
+        let old = self.limit.ends_with("_in_bytes");
+        self.count(if old { "memory.usage_in_bytes" } else { "memory.current" })
+    }
+
     /// Takes a process in; what it begets is in it too.
     pub fn take(&self, pid: i32) {
         self.write("cgroup.procs", &pid.to_string());

@@ -339,11 +339,16 @@ impl Machine {
 
     /// A connection of a user who is neither root nor the manager's own.
     pub fn connect_as_other(&self) -> UnixStream {
+        self.connect_as(OTHER_UID)
+    }
+
+    /// A connection of this user.
+    pub fn connect_as(&self, uid: u32) -> UnixStream {
         let directory = std::fs::File::open(self.inside("/run/warren")).expect("it is there");
         let path = format!("/proc/self/fd/{}/control", directory.as_raw_fd());
         let connect = || {
             // Of this thread alone.
-            warren_sys::child::set_uid(OTHER_UID).expect("root may");
+            warren_sys::child::set_uid(uid).expect("root may");
             UnixStream::connect(path).expect("the manager listens")
         };
         std::thread::scope(|scope| scope.spawn(connect).join().expect("it connects"))

@@ -5,6 +5,10 @@
 //! memory and number of descriptors of each program. What was logged meanwhile must be in the log afterwards. Attacks
 //! are in `attacks.py`, and descriptors that nobody can close come from testkit's stranger. Needs root, /dev/fuse and
 //! a release build (`make build`).
+//!
+//! `--together MINUTES [SETS]` makes all attacks at once ([`together`]).
+
+mod together;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use warren_cli::tour::layout::socket_path;
+use warren_cli::tour::layout::{service, socket_path};
 use warren_testkit::{Sent, Stranger};
 
 use super::Size;
@@ -88,11 +92,12 @@ type Sizes = BTreeMap<String, (u64, usize)>;
 
 /// Measures, prints the table, writes `bench/results/hostile.json`.
 pub fn run(args: &[&str]) -> Result<()> {
+    let number = |text: &str| text.parse::<u32>().with_context(|| format!("{text} is no number"));
     let (sets, chosen) = match args {
         [] => (SETS_DEFAULT, &[][..]),
-        [number, chosen @ ..] => {
-            (number.parse().with_context(|| format!("{number} sets"))?, chosen)
-        }
+        ["--together", minutes] => return run_together(number(minutes)?, SETS_DEFAULT),
+        ["--together", minutes, sets] => return run_together(number(minutes)?, number(sets)?),
+        [sets, chosen @ ..] => (number(sets)?, chosen),
     };
     let is_known = |name: &&str| ATTACKS.iter().any(|(known, _)| known == name);
     if let Some(name) = chosen.iter().find(|name| !is_known(name)) {
@@ -103,14 +108,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         sets > needed,
         "each probe of a socket needs one that was not used: more than {needed} sets"
     );
-    let programs = super::programs()?;
-    let subject = Subject::boot(&Place::Nested, Size { sets, slices: false }, &programs)?;
-    let measured = Bench::new(&subject).and_then(|mut bench| bench.all(chosen));
-    subject.down()?;
-    let kind =
-        if std::env::var_os("WARREN_PROGRAMS").is_some() { "WARREN_PROGRAMS" } else { "release" };
-    let mut results = vec![json!({"sets": sets, "programs": kind})];
-    results.extend(measured?);
+    let results = measured(sets, |bench| bench.all(chosen))?;
     match chosen {
         [] => super::write("hostile.json", &results),
         // A part is no record.
@@ -118,9 +116,36 @@ pub fn run(args: &[&str]) -> Result<()> {
     }
 }
 
+/// Writes `bench/results/hostile-together.json`.
+fn run_together(minutes: u32, sets: u32) -> Result<()> {
+    ensure!((1..=24 * 60).contains(&minutes), "so many minutes: 1 to 1440");
+    ensure!(sets >= ROUNDS, "{ROUNDS} sets or more");
+    let time = Duration::from_secs(u64::from(minutes) * 60);
+    let results = measured(sets, |bench| bench.together(time))?;
+    super::write("hostile-together.json", &results)
+}
+
+/// What is measured at a machine of so many sets, behind what it is.
+fn measured(
+    sets: u32,
+    measure: impl FnOnce(&mut Bench<'_>) -> Result<Vec<Value>>,
+) -> Result<Vec<Value>> {
+    let programs = super::programs()?;
+    let subject = Subject::boot(&Place::Nested, Size { sets, slices: false }, &programs)?;
+    let measured = Bench::new(&subject, sets).and_then(|mut bench| measure(&mut bench));
+    subject.down()?;
+    let kind =
+        if std::env::var_os("WARREN_PROGRAMS").is_some() { "WARREN_PROGRAMS" } else { "release" };
+    let mut results = vec![json!({"sets": sets, "programs": kind})];
+    results.extend(measured?);
+    Ok(results)
+}
+
 struct Bench<'s> {
     subject: &'s Subject,
-    /// Sets whose sockets were used.
+    /// How many there are.
+    sets: u32,
+    /// Connections to sockets of sets.
     used: u32,
     /// Lines that were logged.
     lines: u64,
@@ -128,7 +153,7 @@ struct Bench<'s> {
 }
 
 impl Bench<'_> {
-    fn new(subject: &Subject) -> Result<Bench<'_>> {
+    fn new(subject: &Subject, sets: u32) -> Result<Bench<'_>> {
         let script = subject.units.with_file_name("attacks.py");
         fs::write(&script, SCRIPT)?;
         let script = script.display().to_string();
@@ -137,7 +162,7 @@ impl Bench<'_> {
         }
         subject.inside(&["systemctl", "daemon-reload"])?;
         subject.inside(&["systemctl", "start", "hostile-door.socket"])?;
-        Ok(Bench { subject, used: 0, lines: 0, script })
+        Ok(Bench { subject, sets, used: 0, lines: 0, script })
     }
 
     /// Those that were chosen, or all.
@@ -163,20 +188,7 @@ impl Bench<'_> {
         let attack = how.map(|how| self.begin(name, how)).transpose()?;
         let (mut longest, mut sizes) = (Longest::new(), Sizes::new());
         for round in 0..ROUNDS {
-            let unit = format!("{name}-{round}");
-            let services = [
-                ("start", format!("hostile-plain@{unit}")),
-                ("notify start", format!("hostile-ready@{unit}")),
-            ];
-            for (probe, unit) in services {
-                let unit = format!("{unit}.service");
-                note(&mut longest, probe, || {
-                    self.subject.inside(&["systemctl", "start", &unit]).map(drop)
-                })?;
-                self.subject.inside(&["systemctl", "stop", &unit])?;
-            }
-            note(&mut longest, "log line", || self.log())?;
-            note(&mut longest, "first connection", || self.connect())?;
+            self.probe(&format!("{name}-{round}"), &mut longest)?;
             if let (Some(How::Unit), 5) = (how, round) {
                 self.subject.inside(&[
                     "systemctl",
@@ -194,6 +206,21 @@ impl Bench<'_> {
         print_row(name, &longest, &sizes);
         self.settle()?;
         Ok((longest, sizes))
+    }
+
+    /// Each probe once; instances of services have this name.
+    fn probe(&mut self, name: &str, longest: &mut Longest) -> Result<()> {
+        let services = [
+            ("start", format!("hostile-plain@{name}.service")),
+            ("notify start", format!("hostile-ready@{name}.service")),
+        ];
+        for (probe, unit) in services {
+            note(longest, probe, || self.subject.inside(&["systemctl", "start", &unit]).map(drop))?;
+            self.subject.inside(&["systemctl", "stop", &unit])?;
+        }
+        note(longest, "log line", || self.log())?;
+        let set = self.unused_set()?;
+        note(longest, "first connection", || self.connect(set))
     }
 
     /// Until manager and log daemon are done with what an attack has left: the next one is measured by itself.
@@ -271,14 +298,23 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The first connection to the socket of a set: its service answers.
-    fn connect(&mut self) -> Result<()> {
+    /// A set whose service does not run.
+    fn unused_set(&mut self) -> Result<u32> {
+        let set = self.used % self.sets + 1;
         self.used += 1;
-        let mut stream = UnixStream::connect(self.subject.path(&socket_path(self.used)))?;
+        if self.used > self.sets {
+            self.subject.inside(&["systemctl", "stop", &service(set)])?;
+        }
+        Ok(set)
+    }
+
+    /// The first connection to the socket of a set: its service answers.
+    fn connect(&self, set: u32) -> Result<()> {
+        let mut stream = UnixStream::connect(self.subject.path(&socket_path(set)))?;
         stream.set_read_timeout(Some(PROBE_MAX))?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        ensure!(answer == format!("ok {}\n", self.used), "the service answered {answer:?}");
+        ensure!(answer == format!("ok {set}\n"), "the service answered {answer:?}");
         Ok(())
     }
 

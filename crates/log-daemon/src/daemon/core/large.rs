@@ -58,6 +58,11 @@ impl Core {
         self.take_files(files);
     }
 
+    /// Much memory is not used any more.
+    pub fn note_large(&mut self) {
+        self.is_swollen = true;
+    }
+
     /// Gives back what large entries have left, when they are in segments.
     pub fn give_back_memory(&mut self) {
         let Some(keep) = self.keep.as_ref().filter(|_| self.is_swollen) else { return };
