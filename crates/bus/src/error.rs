@@ -119,7 +119,7 @@ impl From<Refusal> for BusError {
                  configured to refuse manual start/stop)."
             )),
             Refusal::JobsConflict(_) | Refusal::Outdone { .. } => BusError::jobs_conflicting(text),
-            Refusal::Destructive { .. } => BusError::destructive(text),
+            Refusal::Destructive { .. } | Refusal::WouldStop(_) => BusError::destructive(text),
             Refusal::Cycle(_) => BusError::order_is_cyclic(text),
             Refusal::Maintenance(_) => BusError::masked(text),
             Refusal::NotStopping(_)

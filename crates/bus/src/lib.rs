@@ -29,7 +29,7 @@ pub mod refusals;
 pub mod sasl;
 mod server;
 mod signals;
-mod transient;
+pub mod transient;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};

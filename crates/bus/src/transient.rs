@@ -370,7 +370,10 @@ impl Written {
 }
 
 /// Words without a sign are all that is left; with one, that word is set or taken away.
-fn markers(words: &[&str]) -> Result<MarkersChange, BusError> {
+///
+/// # Errors
+/// A word is unknown, or only some have a sign.
+pub fn markers(words: &[&str]) -> Result<MarkersChange, BusError> {
     let mut change = MarkersChange::default();
     let mut signs = BTreeSet::new();
     for word in words {

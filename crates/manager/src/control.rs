@@ -28,4 +28,5 @@ mod stop_plan;
 pub(crate) mod timers;
 mod top;
 pub(crate) mod user_lookup;
+pub(crate) mod varlink;
 pub(crate) mod why;

@@ -475,7 +475,9 @@ impl Daemon {
             }
             Leaving::Restart => {
                 // Before the bus ends, which answers who asked for this there.
-                self.clients.servers.control.iter().for_each(Control::leave_others_to_the_next);
+                let servers = &self.clients.servers;
+                let threads = servers.control.iter().chain(&servers.varlink);
+                threads.for_each(Control::leave_others_to_the_next);
                 self.clients.servers.bus.iter_mut().for_each(Bus::leave_socket);
                 // Init takes a link that is closed before the process has ended for a fault.
                 std::mem::forget(self.process.init);

@@ -2,9 +2,11 @@
 //!
 //! `fuzz_target!(|data: &[u8]| warren_manager::fuzz::notify(data));` is a whole target.
 
+use serde_json::{Map, Value};
 use warren_unit::UnitName;
 
 use crate::config::{fstab, generation_file};
+use crate::control::varlink;
 use crate::mount::utab;
 use crate::process::notify_socket;
 use crate::process::stored_fds::{self, Stored};
@@ -22,6 +24,40 @@ pub fn notify(data: &[u8]) {
     let _ = (Stored::parse(&text), stored_fds::parse_stored_name(&text));
     let _ = crate::socket::accept::parse_stored_name(&text);
     let _ = crate::socket::sockets::parse_stored_name(&text);
+}
+
+/// Reads bytes as a call of varlink, and as the context of a unit that is to be made.
+///
+/// # Panics
+/// If a value becomes a line of its own in the unit's file.
+pub fn varlink(data: &[u8]) {
+    let Some(call) = varlink::parse(data) else { return };
+    let _ = call.check();
+    let context = call.parameters.get("context").and_then(Value::as_object);
+    let Some(Ok((_, text))) = context.map(varlink::read_transient) else { return };
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '['])) {
+        let (setting, _) = line.split_once('=').expect("a line is a setting");
+        let written = context.is_some_and(|context| is_said(context, setting));
+        assert!(written, "{setting} in {text}");
+    }
+}
+
+/// Whether a context has a field that writes this setting.
+fn is_said(context: &Map<String, Value>, setting: &str) -> bool {
+    let part = |name: &str| context.get(name).and_then(Value::as_object);
+    let parts = [Some(context), part("Service"), part("Exec")];
+    let mut fields = parts.into_iter().flatten().flat_map(Map::keys);
+    fields.any(|field| field.trim_end_matches("Path") == setting || field == setting)
+}
+
+/// Holds an answer against the description of its interface, for tests.
+///
+/// # Errors
+/// The path of what is not as described, or that there is no such interface.
+pub fn varlink_answer(interface: &str, method: &str, answer: &Value) -> Result<(), String> {
+    let described = varlink::find_interface(interface).ok_or_else(|| interface.to_owned())?;
+    let answer = answer.as_object().ok_or_else(|| "no object".to_owned())?;
+    described.check_reply(method, answer)
 }
 
 /// Reads bytes as a generation file, and as its pieces, two bytes of length before each.

@@ -377,6 +377,16 @@ impl Options {
         self.runtime_dir.join("systemd/userdb/io.systemd.DynamicUser")
     }
 
+    /// Where units, jobs and the manager are asked for over varlink.
+    pub fn varlink_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/io.systemd.Manager")
+    }
+
+    /// Where clients of varlink look for the socket of an interface.
+    pub fn varlink_registry(&self) -> PathBuf {
+        self.runtime_dir.join("varlink/registry")
+    }
+
     /// Where systemd's own clients connect.
     pub fn private_socket(&self) -> PathBuf {
         self.runtime_dir.join("systemd/private")

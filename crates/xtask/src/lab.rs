@@ -18,6 +18,9 @@ use crate::command::root;
 /// Root file system of Debian 12.
 pub const ROOTFS: &str = "rootfs";
 
+/// Root file system with the newest systemd.
+pub const NEWEST: &str = "rootfs-sid";
+
 /// What is said where no machine can be booted.
 pub const NO_LAB: &str =
     "no root file system for machines: `cargo xtask lab setup` makes it, as root";
@@ -82,6 +85,11 @@ pub fn directory() -> PathBuf {
 /// Whether machines can be booted; who wants one else says [`NO_LAB`].
 pub fn is_there() -> bool {
     directory().join(ROOTFS).is_dir()
+}
+
+/// Whether there is one with the newest systemd.
+pub fn has_newest() -> bool {
+    directory().join(NEWEST).is_dir()
 }
 
 /// Makes the root file systems, once.

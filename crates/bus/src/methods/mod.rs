@@ -53,6 +53,9 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
                 }
             });
         }
+        (Then::JobsOf, Answer::Job { job, unit, kind, .. }) => {
+            w.array(b'(', |w| job_fields(w.structure(), view, (job, unit, kind)));
+        }
         (Then::StoredFds, Answer::StoredFds(stored)) => {
             w.array(b'(', |w| stored.iter().for_each(|fd| stored_fd(w, fd)));
         }

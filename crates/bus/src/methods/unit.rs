@@ -229,15 +229,20 @@ fn verb_of(word: &str) -> Result<Verb, BusError> {
 /// Units of one EnqueueUnitJobMany.
 const UNITS_MAX: usize = 4096;
 
-/// EnqueueUnitJobMany: units, type, mode, no flags. All of the jobs are made, or none.
+/// EnqueueUnitJobMany: units, type, mode, no flags. All of the jobs are made, or none. What is said of one unit may
+/// have any mode; `isolate` and `flush` have no meaning for several that others do not have.
 pub fn enqueue_many(call: &mut Invocation<'_>) -> Out {
     let names = call.body.strs()?;
     let (verb, mode) = (verb_of(call.body.str()?)?, refusals::job_mode(call.body.str()?)?);
     if call.body.u64()? != 0 {
-        return refuse("Flags must be zero.");
+        return refuse("Invalid flags parameter, must be 0.");
     }
     if names.is_empty() {
-        return refuse("No unit is named.");
+        return refuse("No units specified.");
+    }
+    if mode == JobMode::Isolate && names.len() > 1 {
+        let text = "Isolating more than one unit is not supported.";
+        return Err(BusError::not_supported(text).into());
     }
     if names.len() > UNITS_MAX {
         let text = format!("More than {UNITS_MAX} units are named.");
@@ -257,6 +262,11 @@ pub fn enqueue_many(call: &mut Invocation<'_>) -> Out {
     let mut seen = BTreeSet::new();
     units.retain(|unit| seen.insert(*unit));
     let (job_type, reload_if_possible) = (verb.job_type, verb.reload_if_possible);
+    if let ([unit], JobMode::Isolate | JobMode::Flush) = (&units[..], mode) {
+        let unit = call.view.definition(*unit).name.clone();
+        let question = Call::Enqueue { unit, job_type, mode, reload_if_possible };
+        return Ok(Step::Ask(question, Then::JobsOf));
+    }
     Ok(Step::Ask(Call::EnqueueMany { units, job_type, mode, reload_if_possible }, Then::JobsOf))
 }
 

@@ -229,6 +229,8 @@ pub enum Refusal {
         /// What was to be done with that unit.
         included: JobKind,
     },
+    /// A unit that is up or comes up would be stopped, which was not to be (`--job-mode=lenient`).
+    WouldStop(UnitName),
     /// The order of required jobs goes in a circle; every unit of it in order.
     Cycle(Vec<UnitName>),
     /// Units of this type do not do this.
@@ -297,6 +299,9 @@ impl std::fmt::Display for Refusal {
                 installed.as_str(),
                 included.as_str(),
             ),
+            Refusal::WouldStop(u) => {
+                write!(f, "{u}/stop would stop a running unit, which job mode lenient forbids.")
+            }
             Refusal::Cycle(units) => {
                 write!(f, "Transaction order is cyclic: ")?;
                 units.iter().try_for_each(|u| write!(f, "{u} -> "))?;
@@ -418,7 +423,7 @@ impl Refusal {
             Refusal::Cycle(_) => Code::Circle,
             Refusal::JobsConflict(_) => Code::Contradiction,
             Refusal::Outdone { .. } => Code::LeftOut,
-            Refusal::Destructive { .. } => Code::StoodAgainst,
+            Refusal::Destructive { .. } | Refusal::WouldStop(_) => Code::StoodAgainst,
             Refusal::OnlyByDependency(..) => Code::NotByHand,
             _ => Code::Canceled,
         }

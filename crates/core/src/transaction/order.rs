@@ -187,7 +187,16 @@ impl Draft<'_> {
     }
 
     pub(super) fn meet_installed(&mut self) -> Result<(), Refusal> {
-        let fail = self.anchor.mode == JobMode::Fail;
+        let lenient = self.anchor.mode == JobMode::Lenient;
+        let fail = lenient || self.anchor.mode == JobMode::Fail;
+        let by_name = |&unit: &UnitId| self.graph.name(unit);
+        let would_stop = |unit: &UnitId| {
+            self.jobs[unit] == JobKind::Stop && self.world.active_state(*unit).is_up_or_coming()
+        };
+        let stopped = self.jobs.keys().copied().filter(|unit| lenient && would_stop(unit));
+        if let Some(unit) = stopped.min_by_key(by_name) {
+            return Err(Refusal::WouldStop(self.graph.name(unit).clone()));
+        }
         let stands = |&unit: &UnitId| {
             self.contradicts_installed(unit).is_some_and(|irreversible| irreversible || fail)
         };

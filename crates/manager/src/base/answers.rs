@@ -26,7 +26,8 @@ impl Bell {
         Arc::new(Bell(None))
     }
 
-    fn ring(&self) {
+    /// Wakes the thread.
+    pub fn ring(&self) {
         if let Some(event) = &self.0 {
             event.notify();
         }
@@ -101,6 +102,29 @@ impl<T> Awaited<T> {
     /// Waits for the answer.
     pub fn wait(self) -> Result<T, Unanswered> {
         self.receiver.recv().map_err(|_| Unanswered::Dropped)
+    }
+
+    /// Waits for the answer, or for the bell to ring for something else. For who looks at several things in turn: what
+    /// rang before is heard now.
+    ///
+    /// # Errors
+    /// There will be no answer, or the client at the other end of a socket has closed it.
+    pub fn next(&self, client: BorrowedFd<'_>) -> Result<Option<T>, Unanswered> {
+        match (self.receiver.try_recv(), &self.bell.0) {
+            (Ok(answer), _) => Ok(Some(answer)),
+            (Err(TryRecvError::Disconnected), _) => Err(Unanswered::Dropped),
+            (Err(TryRecvError::Empty), None) => {
+                self.receiver.recv().map(Some).map_err(|_| Unanswered::Dropped)
+            }
+            (Err(TryRecvError::Empty), Some(bell)) => match socket::wait_or_hang_up(client, bell) {
+                Ok(true) => Err(Unanswered::HungUp),
+                Ok(false) => {
+                    let _ = bell.clear();
+                    Ok(None)
+                }
+                Err(_) => self.receiver.recv().map(Some).map_err(|_| Unanswered::Dropped),
+            },
+        }
     }
 
     /// Waits for the answer, or until the client at the other end of a socket has closed it. One that only

@@ -106,16 +106,28 @@ pub(crate) fn check(
     let gone = |text: &str| (ErrorName::AccessDenied, text.to_owned());
     let wishes = wishes(request).ok_or_else(denied)?;
     let asked = questions(request, &wishes, caller, turns, shared)?;
-    let who = who(caller)
-        .ok_or_else(|| gone("the process that asked cannot be told from others any more"))?;
     for question in &asked {
-        ask(question, &who, caller, shared)?;
+        may(question, caller, shared)?;
     }
     // A name may mean another unit by now.
     match questions(request, &wishes, caller, turns, shared)? == asked {
         true => Ok(()),
         false => Err(gone("the names of units have changed meanwhile")),
     }
+}
+
+/// Asks polkit one question about the process that connected.
+///
+/// # Errors
+/// Why it is refused, in one line.
+pub(crate) fn may(
+    question: &Question,
+    caller: &Caller<'_>,
+    shared: &Arc<Shared>,
+) -> Result<(), Refused> {
+    let gone = "the process that asked cannot be told from others any more";
+    let who = who(caller).ok_or_else(|| (ErrorName::AccessDenied, gone.to_owned()))?;
+    ask(question, &who, caller, shared)
 }
 
 fn ask(

@@ -355,11 +355,16 @@ fn takes_turn(request: &Request) -> bool {
     )
 }
 
+/// Whether it is no request that takes many times its size.
+pub(crate) fn has_few_values(request: &[u8]) -> bool {
+    // No value begins without one of them, but the first; those in texts count too.
+    let values = request.iter().filter(|byte| b"{[,:".contains(byte)).count();
+    values <= UNPRIVILEGED_REQUEST_VALUES_MAX
+}
+
 /// Errors: words for the client.
 fn parse(request: &[u8], asker: Asker) -> Result<Received, String> {
-    // No value begins without one of them, but the first; those in texts count too.
-    let values = || request.iter().filter(|byte| b"{[,:".contains(byte)).count();
-    if !is_privileged(asker) && values() > UNPRIVILEGED_REQUEST_VALUES_MAX {
+    if !is_privileged(asker) && !has_few_values(request) {
         return Err(format!("it has more than {UNPRIVILEGED_REQUEST_VALUES_MAX} values"));
     }
     Received::read(request).map_err(|error| error.to_string())

@@ -74,6 +74,18 @@ pub(crate) fn serve(stream: &UnixStream, _: Asker, place: &Place, shared: &Arc<S
     }
 }
 
+/// The messages that answer a call that was read elsewhere.
+pub(crate) fn answers_to(call: &super::varlink::Call, numbers: &Numbers) -> Vec<Value> {
+    let parameters = Value::Object(call.parameters.clone());
+    let Ok(parameters) = serde_json::from_value(parameters) else {
+        let parameters = json!({ "parameter": "parameters" });
+        let name = "org.varlink.service.InvalidParameter";
+        return vec![json!({ "error": name, "parameters": parameters })];
+    };
+    let (method, more, oneway) = (call.full_name(), call.more, call.oneway);
+    answers(&Call { method, parameters, more, oneway }, numbers)
+}
+
 /// The messages that answer a call.
 fn answers(call: &Call, numbers: &Numbers) -> Vec<Value> {
     let kind = match &*call.method {

@@ -14,6 +14,8 @@ pub(crate) enum Client {
     Bus(ReplySender),
     /// A client that waits for the end of the job.
     Waiter(AnswerTo<JobOutcome>),
+    /// Both.
+    BusAndWaiter(ReplySender, AnswerTo<JobOutcome>),
 }
 
 /// The clients that wait for the end of one job.

@@ -4,7 +4,7 @@ use crate::base::answers::AnswerTo;
 use crate::base::fair_queue::Questions;
 use crate::daemon::clients::Client;
 use crate::daemon::collector::Collector;
-use crate::published::orders::{LoaderOrder, Report};
+use crate::published::orders::{JobOutcome, LoaderOrder, Report};
 use crate::socket::accept::WaitingConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -51,6 +51,8 @@ pub(crate) struct StartTransient {
     pub(crate) made: Transient,
     /// Where the answer goes.
     pub(crate) reply: ReplySender,
+    /// Where the end of its job goes.
+    pub(crate) end: AnswerTo<JobOutcome>,
 }
 
 impl AfterLoad {

@@ -53,6 +53,9 @@ impl Daemon {
             Order::CallAndWait { asker, call, reply } => {
                 self.take_job_call(asker, call, Client::Waiter(reply));
             }
+            Order::StartTransient { asker, made, reply, end } => {
+                self.start_transient(asker, *made, reply, end);
+            }
             Order::Together(orders) => orders.into_iter().for_each(|order| self.take_order(order)),
             Order::Ask { asker, request, reply } => {
                 self.ask(asker, request, Client::Waiter(reply));
@@ -167,7 +170,9 @@ impl Daemon {
             Call::Freeze { unit, frozen } => {
                 self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
             }
-            Call::StartTransient(made) => self.start_transient(asker, *made, reply),
+            Call::StartTransient(made) => {
+                self.start_transient(asker, *made, reply, AnswerTo::nobody());
+            }
             Call::SetMarkers { unit, change } => {
                 self.ask(asker, Request::SetMarkers { unit, change }, Client::Bus(reply));
             }
@@ -568,7 +573,9 @@ impl Daemon {
             None => {
                 let text = format!("Unit {unit} not found.");
                 match client {
-                    Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
+                    Client::Bus(reply) | Client::BusAndWaiter(reply, _) => {
+                        reply.send(Err(BusError::no_such_unit(text)));
+                    }
                     Client::Waiter(reply) => {
                         reply.send(JobOutcome::Refused { text, about: Some(unit) });
                     }

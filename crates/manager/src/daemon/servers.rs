@@ -1,4 +1,4 @@
-//! Where clients connect: the private bus socket, the control socket and that of user lookups.
+//! Where clients connect: the private bus socket, the control socket and those of varlink.
 
 use std::os::fd::OwnedFd;
 use warren_bus::Bus;
@@ -12,6 +12,8 @@ pub(crate) struct Servers {
     pub(crate) control: Option<Control>,
     /// Lookups of users that were made for a run.
     pub(crate) users: Option<Control>,
+    /// Units, jobs and the manager over varlink.
+    pub(crate) varlink: Option<Control>,
     /// What the last manager listened at, until these servers take it.
     pub(crate) listeners: Listeners,
 }
@@ -23,4 +25,5 @@ pub(crate) struct Listeners {
     pub(crate) private: Option<OwnedFd>,
     pub(crate) control: Option<OwnedFd>,
     pub(crate) users: Option<OwnedFd>,
+    pub(crate) varlink: Option<OwnedFd>,
 }

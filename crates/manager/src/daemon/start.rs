@@ -41,7 +41,7 @@ use crate::cgroup::tree::{Groups, root_path};
 use crate::cgroup::unwatched::UnwatchedGroups;
 use crate::config::first_generation::First;
 use crate::config::generators::{Generators, Occasion};
-use crate::control::{server, user_lookup};
+use crate::control::{server, user_lookup, varlink};
 use crate::daemon::clients::Clients;
 use crate::daemon::event_loop::EventLoop;
 use crate::daemon::loads::Loads;
@@ -120,6 +120,7 @@ const PRIVATE_NAME: &str = "listen/private";
 const CONTROL_NAME: &str = "listen/control";
 
 const USERS_NAME: &str = "listen/users";
+const VARLINK_NAME: &str = "listen/varlink";
 
 pub(crate) const NOTIFY_NAME: &str = "notify";
 
@@ -148,6 +149,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> KeptDescriptors {
             PRIVATE_NAME => kept.listeners.private = Some(fd),
             CONTROL_NAME => kept.listeners.control = Some(fd),
             USERS_NAME => kept.listeners.users = Some(fd),
+            VARLINK_NAME => kept.listeners.varlink = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
             n if n.starts_with("socket/") || n.starts_with(LEFT) => kept.sockets.push((name, fd)),
@@ -587,6 +589,7 @@ impl Daemon {
         self.clients.servers.control = Some(control);
         self.stages.startup.is_serving = true;
         self.serve_user_lookups();
+        self.serve_varlink();
         Ok(())
     }
 
@@ -605,6 +608,28 @@ impl Daemon {
                 self.clients.servers.users = Some(users);
             }
             Err(e) => say!("cannot serve lookups of dynamic users: {e}"),
+        }
+    }
+
+    /// Lets those in who ask for units, jobs and the manager over varlink, which newer clients of systemd do.
+    fn serve_varlink(&mut self) {
+        if self.options.no_bus {
+            return;
+        }
+        let (path, kept) =
+            (self.options.varlink_socket(), self.clients.servers.listeners.varlink.take());
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        match made.and_then(|()| server::start(&path, kept, self.shared.clone(), varlink::serve)) {
+            Ok(served) => {
+                self.keep_listener(VARLINK_NAME, served.listener());
+                self.clients.servers.varlink = Some(served);
+                if let Err(e) = varlink::register(&self.options.varlink_registry()) {
+                    say!(
+                        "clients of varlink find the manager by the path of its socket alone: {e}"
+                    );
+                }
+            }
+            Err(e) => say!("cannot serve varlink: {e}"),
         }
     }
 

@@ -21,11 +21,17 @@ use crate::base::answers::AnswerTo;
 use crate::daemon::Daemon;
 use crate::daemon::clients::Client;
 use crate::daemon::loads::{AfterLoad, StartTransient};
-use crate::published::orders::LoaderOrder;
+use crate::published::orders::{JobOutcome, LoaderOrder};
 
 impl Daemon {
     /// A client wants units made, and the first of them started.
-    pub(super) fn start_transient(&mut self, asker: Asker, made: Transient, reply: ReplySender) {
+    pub(super) fn start_transient(
+        &mut self,
+        asker: Asker,
+        made: Transient,
+        reply: ReplySender,
+        end: AnswerTo<JobOutcome>,
+    ) {
         let others = made.auxiliary.iter().map(|(name, _)| name);
         let names: Vec<UnitName> = [&made.unit].into_iter().chain(others).cloned().collect();
         for name in names {
@@ -36,7 +42,7 @@ impl Daemon {
         }
         let mut files = made.auxiliary.clone();
         files.push((made.unit.clone(), made.text.clone()));
-        let after = AfterLoad::Transient(Box::new(StartTransient { asker, made, reply }));
+        let after = AfterLoad::Transient(Box::new(StartTransient { asker, made, reply, end }));
         self.load(|token| LoaderOrder::Transient { files, token }, after);
     }
 
@@ -73,7 +79,7 @@ impl Daemon {
 
     /// Its files are loaded, or could not be made.
     pub(super) fn transient_loaded(&mut self, started: StartTransient, error: Option<String>) {
-        let StartTransient { asker, made, reply } = started;
+        let StartTransient { asker, made, reply, end } = started;
         let graph = self.core.graph().clone();
         let others = made.auxiliary.iter().map(|(name, _)| name);
         let names = [&made.unit].into_iter().chain(others);
@@ -99,7 +105,7 @@ impl Daemon {
                         Request::Enqueue { unit, job_type, mode, reload_if_possible }
                     }
                 };
-                self.ask(asker, request, Client::Bus(reply));
+                self.ask(asker, request, Client::BusAndWaiter(reply, end));
             }
             (None, None) => {
                 let text = format!("Unit {} not found.", made.unit);

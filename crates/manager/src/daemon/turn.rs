@@ -246,6 +246,12 @@ impl Daemon {
     fn answer(&mut self, client: ClientId, reply: Reply) {
         match self.clients.take(client) {
             Some(Client::Bus(sender)) => sender.send(crate::daemon::requests::bus_answer(reply)),
+            Some(Client::BusAndWaiter(sender, waiter)) => {
+                if let Reply::Job { job, unit, .. } = reply {
+                    self.clients.wait_for_job(job, unit, waiter);
+                }
+                sender.send(crate::daemon::requests::bus_answer(reply));
+            }
             Some(Client::Waiter(waiter)) => match reply {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.

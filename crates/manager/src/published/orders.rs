@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use warren_bus::backend::{Call, ReplySender};
+use warren_bus::backend::{Call, ReplySender, Transient};
 use warren_bus::names::NameState;
 use warren_calendar::Zone;
 use warren_core::graph::{Delta, Graph};
@@ -48,6 +48,17 @@ pub enum Order {
         call: Call,
         /// Where the end goes.
         reply: AnswerTo<JobOutcome>,
+    },
+    /// Make a unit and start it: answered when its job is installed, and again when that has ended.
+    StartTransient {
+        /// Who asks.
+        asker: Asker,
+        /// What is made.
+        made: Box<Transient>,
+        /// Where the answer goes.
+        reply: ReplySender,
+        /// Where the end goes.
+        end: AnswerTo<JobOutcome>,
     },
     /// Several that are taken at once.
     Together(Vec<Order>),

@@ -5,6 +5,7 @@
 //! The loop writes, threads that answer clients read; neither waits for more than a copy.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use warren_core::graph::{Delta, Graph};
@@ -22,17 +23,20 @@ const NAMES_MAX: usize = 100;
 #[derive(Debug)]
 pub struct Reloads {
     since_us: u64,
+    /// All that came into force.
+    count: AtomicU64,
     last: Mutex<VecDeque<PastReload>>,
 }
 
 impl Reloads {
     /// None yet.
     pub fn new(now: Moment) -> Reloads {
-        Reloads { since_us: now.realtime_us, last: Mutex::default() }
+        Reloads { since_us: now.realtime_us, count: AtomicU64::new(0), last: Mutex::default() }
     }
 
     /// A reload is in force. One that changed no unit is not kept.
     pub fn add(&self, now: Moment, graph: &Graph, delta: &Delta) {
+        self.count.fetch_add(1, Ordering::Relaxed);
         let [added, changed, removed] =
             [&delta.added, &delta.changed, &delta.removed].map(|units| some(graph, units));
         if [&added, &changed, &removed].iter().all(|units| units.total == 0) {
@@ -42,6 +46,11 @@ impl Reloads {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.truncate(RELOADS_MAX - 1);
         last.push_front(PastReload { at_us, generation, added, changed, removed });
+    }
+
+    /// How many there were, those that changed no unit among them.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The answer of `Reloads`.

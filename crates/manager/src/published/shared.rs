@@ -1,5 +1,6 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
+use crate::base::answers::Bell;
 use crate::base::clock::now;
 use crate::base::command_line;
 use crate::base::conditions::Host;
@@ -18,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use warren_bus::Authority;
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::graph::Definition;
@@ -54,6 +55,8 @@ pub struct Shared {
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
     authority: Mutex<Option<Authority>>,
+    /// Who is woken by a new view, as long as it is there.
+    watchers: Mutex<Vec<Weak<Bell>>>,
     settings: Mutex<Settings>,
     context: Arc<Context>,
     users: Mutex<passwd::Current>,
@@ -111,6 +114,21 @@ pub struct Places {
     pub left_over: PathBuf,
 }
 
+/// A bell rings with each new view until this is gone.
+pub struct Watch<'a> {
+    shared: &'a Shared,
+    bell: Weak<Bell>,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let mut watchers = lock(&self.shared.watchers);
+        if let Some(at) = watchers.iter().position(|watcher| watcher.ptr_eq(&self.bell)) {
+            watchers.swap_remove(at);
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks can panic half-way. `shown` is held while files are
     // written below /run; the loop never takes it. So is `locks`, for one small file, and the loop takes it only
@@ -141,6 +159,7 @@ impl Shared {
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
             authority: Mutex::default(),
+            watchers: Mutex::default(),
             context: settings.context.clone(),
             settings: Mutex::new(settings),
             users: Mutex::default(),
@@ -168,9 +187,22 @@ impl Shared {
         }
     }
 
-    /// Puts up a new view.
+    /// Puts up a new view, and wakes who waits for one.
     pub fn publish(&self, view: Arc<View>) {
         *lock(&self.view) = view;
+        let mut watchers = lock(&self.watchers);
+        watchers.retain(|watcher| {
+            watcher.upgrade().is_some_and(|bell| {
+                bell.ring();
+                true
+            })
+        });
+    }
+
+    /// Has a bell ring with each new view, for as long as the value is kept.
+    pub fn watch(&self, bell: &Arc<Bell>) -> Watch<'_> {
+        lock(&self.watchers).push(Arc::downgrade(bell));
+        Watch { shared: self, bell: Arc::downgrade(bell) }
     }
 
     /// Says that a reload is under way, or that none is any more.

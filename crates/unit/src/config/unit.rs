@@ -28,6 +28,8 @@ words! {
         Triggering = "triggering",
         /// Restart dependencies too.
         RestartDependencies = "restart-dependencies",
+        /// Fail if a unit that is up or comes up would be stopped, or a conflicting job is queued.
+        Lenient = "lenient",
     }
 }
 

@@ -13,7 +13,8 @@
 //! `CASE` stands for the case's name everywhere. Lines that begin with `>` are its script, in the
 //! words of `words.sh`; without any, its service is started, shown, stopped and shown. Lines before
 //! the first case, and empty ones, are for people; but where one is `one at a time`, no two cases run
-//! side by side: for those that reload the manager and look at what it knew before.
+//! side by side: for those that reload the manager and look at what it knew before. Where one is `beside the newest`,
+//! both machines have the newest systemd's files, and it is compared with in the place of 252.
 
 use std::fs;
 use std::path::Path;
@@ -36,6 +37,8 @@ pub struct Group {
     pub name: String,
     /// How many of its cases run side by side.
     pub at_a_time: usize,
+    /// It is compared with the newest systemd, not with 252.
+    pub is_beside_newest: bool,
     /// In the order of the file.
     pub cases: Vec<Case>,
 }
@@ -57,15 +60,16 @@ impl Group {
         let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let cases = parse(&text).with_context(|| format!("{}", path.display()))?;
         let head = text.split("\n== ").next().unwrap_or_default();
-        let at_a_time =
-            if head.lines().any(|line| line == "one at a time") { 1 } else { AT_A_TIME };
-        Ok(Group { name, at_a_time, cases })
+        let says = |word: &str| head.lines().any(|line| line == word);
+        let at_a_time = if says("one at a time") { 1 } else { AT_A_TIME };
+        Ok(Group { name, at_a_time, is_beside_newest: says("beside the newest"), cases })
     }
 
     /// A group of cases by name and text, each without its first line.
     pub fn of_texts(name: &str, cases: &[(String, String)]) -> Result<Group> {
         let text: String = cases.iter().map(|(name, text)| format!("== {name}\n{text}")).collect();
-        Ok(Group { name: name.to_owned(), at_a_time: AT_A_TIME, cases: parse(&text)? })
+        let (name, at_a_time, cases) = (name.to_owned(), AT_A_TIME, parse(&text)?);
+        Ok(Group { name, at_a_time, is_beside_newest: false, cases })
     }
 
     /// This group with one case only; all if that is empty. None if there is no such case.

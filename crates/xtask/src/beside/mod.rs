@@ -1,5 +1,5 @@
-//! `cargo xtask beside`: the same units and the same commands on a machine of systemd 252 and on one
-//! of ours, and what differs.
+//! `cargo xtask beside`: the same units and the same commands on a machine of systemd 252, for some groups of the
+//! newest systemd, and on one of ours, and what differs.
 //!
 //! A group is a file of cases (`beside/GROUP.txt`, see [`cases`]); every case is a few units and a
 //! shell script with the words of `beside/words.sh`, whose output is compared. What is meant to
@@ -27,6 +27,9 @@ use differences::Differences;
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
 
+/// What has the programs that its machines run.
+const PACKAGES: [&str; 4] = ["warren-init", "warren-manager", "warren-pam", "warren-cli"];
+
 /// The program of ours that opens sessions of PAM.
 const PAM: &str = "warren-pam";
 
@@ -47,6 +50,14 @@ pub fn run(names: &[&str]) -> Result<()> {
     build()?;
     let mut faults = 0;
     for group in &groups {
+        if group.is_beside_newest && !lab::has_newest() {
+            println!(
+                "{}: not run, there is no {}: NEWEST=1 cargo xtask lab setup",
+                group.name,
+                lab::NEWEST
+            );
+            continue;
+        }
         faults += compare(group, &chosen)?;
     }
     if names.is_empty() {
@@ -113,7 +124,9 @@ fn differing(group: &Group) -> Result<Vec<(String, Vec<String>)>> {
 }
 
 fn build() -> Result<()> {
-    crate::command::cargo(&["build", "--workspace", "--bins"])?;
+    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
+    let words: Vec<&str> = ["build", "--bins"].into_iter().chain(packages).collect();
+    crate::command::cargo(&words)?;
     let programs = crate::command::root().join("target/debug");
     lab::copy_programs(SHARED, &programs)?;
     fs::copy(programs.join(PAM), lab::shared(SHARED)?.join(PAM)).context(PAM)?;
@@ -168,7 +181,7 @@ fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
     let _ = fs::remove_dir_all(kept);
     let units = kept.join("units");
     group.write(&units, &lab::shared(SHARED)?)?;
-    for script in ["words.sh", "look.sh", "who.sh", "probe.sh", "userdb.py"] {
+    for script in ["varlink.py", "words.sh", "look.sh", "who.sh", "probe.sh", "userdb.py"] {
         fs::copy(data().join(script), lab::shared(SHARED)?.join(script))?;
     }
     let sides = std::thread::scope(|scope| {
@@ -179,13 +192,14 @@ fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
         SIDES.map(begin).map(|side| side.join().expect("it does not panic"))
     });
     let [theirs, ours] = sides;
-    Ok([theirs.context("systemd 252")?, ours.context("Warrener")?])
+    Ok([theirs.context("systemd")?, ours.context("Warrener")?])
 }
 
 /// One machine from its boot to its end.
 fn side(group: &Group, name: &str, init: &str, units: &Path, kept: &Path) -> Result<Outputs> {
     fs::create_dir_all(kept)?;
-    let machine = lab::Machine::boot(&format!("beside-{name}"), lab::ROOTFS, init, units)?;
+    let rootfs = if group.is_beside_newest { lab::NEWEST } else { lab::ROOTFS };
+    let machine = lab::Machine::boot(&format!("beside-{name}"), rootfs, init, units)?;
     let told = told(group, machine.pid, kept);
     let down = machine.down();
     let told = told?;
