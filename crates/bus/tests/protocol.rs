@@ -80,6 +80,38 @@ fn scope_of(client: &mut Client, name: &str, fd: BorrowedFd<'_>, index: u32) -> 
 }
 
 #[test]
+fn the_unit_of_a_process_behind_a_descriptor_is_told() {
+    let (dir, _machine) = serve("by-pidfd");
+    let mut client = connect_with_fds(&dir);
+    let mut ask = |fd: BorrowedFd<'_>| {
+        let mut body = Writer::new();
+        body.u32(0);
+        let member = format!("{MANAGER_INTERFACE}.GetUnitByPIDFD");
+        let bytes = body.as_bytes();
+        let mut call = wire::signal(wire::To::Peer, 78, MANAGER, &member, "h", bytes);
+        (call[1], call[2]) = (1, 0);
+        fdpass::send(client.stream.as_fd(), &of_fds(call, 1), &[fd]).expect("the bus reads");
+        loop {
+            let told = client.receive().expect("the bus replies");
+            if told.kind != Kind::Signal {
+                break told.error();
+            }
+        }
+    };
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let invalid = "org.freedesktop.DBus.Error.InvalidArgs: File descriptor";
+    assert_eq!(ask(writer.as_fd()), format!("{invalid} 0 is not a process."));
+    let mut child = std::process::Command::new("true").spawn().expect("true(1)");
+    let ended = process::pidfd_open(child.id() as i32).expect("not reaped yet");
+    child.wait().expect("our child");
+    assert_eq!(ask(ended.as_fd()), format!("{invalid} 0 is not a process."));
+    // None of this machine's.
+    let own = process::pidfd_open(std::process::id() as i32).expect("it is there");
+    let error = ask(own.as_fd());
+    assert!(error.contains("NoUnitForPID: PID") && error.contains("any loaded unit"), "{error}");
+}
+
+#[test]
 fn scopes_are_made_of_processes_behind_descriptors() {
     let (dir, machine) = serve("pidfds");
     let mut client = connect_with_fds(&dir);

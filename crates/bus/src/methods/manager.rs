@@ -27,6 +27,7 @@ methods! {
     GetUnitByPID "u:pid" -> "o:unit" Read = get_unit_by_pid;
     GetUnitByInvocationID "ay:invocation_id" -> "o:unit" Read = get_unit_by_invocation;
     GetUnitByControlGroup "s:cgroup" -> "o:unit" Read = get_unit_by_cgroup;
+    GetUnitByPIDFD "h:pidfd" -> "o:unit s:unit_id ay:invocation_id" Read = get_unit_by_pidfd;
     LoadUnit "s:name" -> "o:unit" Read = load_unit;
     StartUnit "s:name s:mode" -> "o:job" Units = |c| job(c, START);
     StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Units = start_with_flags;
@@ -94,7 +95,7 @@ methods! {
     Halt "" -> "" Write = |_| leave(Leave::Halt);
     KExec "" -> "" Write = |_| leave(Leave::KExec);
     SoftReboot "s:new_root" -> "" Write = soft_reboot;
-    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Another root directory than that of a soft reboot, /run/nextroot,");
+    SwitchRoot "s:new_root s:init" -> "" Write = |_| switch_root();
     SetEnvironment "as:assignments" -> "" Environment = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
     UnsetEnvironment "as:names" -> "" Environment = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
     UnsetAndSetEnvironment "as:names as:assignments" -> "" Environment =
@@ -175,6 +176,32 @@ fn get_unit_by_pid(call: &mut Invocation<'_>) -> Out {
     let asked = call.body.u32()?;
     let unit = unit_of_pid(call, if asked == 0 { call.peer_pid } else { asked })?;
     unit_path(call.view, unit)
+}
+
+/// The process that it is, not one that has its number by now: it is alive when the unit is known.
+fn get_unit_by_pidfd(call: &mut Invocation<'_>) -> Out {
+    let index = call.body.u32()?;
+    let pid = process_of(call, index)?;
+    let unit = unit_of_pid(call, pid)?;
+    if process_of(call, index)? != pid {
+        let text = format!("The process of file descriptor {index} has ended.");
+        return Err(BusError::no_unit_for_pid(text).into());
+    }
+    let name = &call.view.definition(unit).name;
+    let invocation = call.view.run(unit).history.as_ref().map_or(0, |history| history.invocation);
+    let mut w = Writer::new();
+    w.str(&path::unit(name.as_str())).str(name.as_str());
+    match invocation {
+        0 => w.bytes(&[]),
+        invocation => w.bytes(&invocation.to_be_bytes()),
+    };
+    Ok(Step::Reply(w))
+}
+
+/// Only the manager of an initrd hands over to another root, and this one is none.
+fn switch_root() -> Out {
+    let text = "Not in initrd, refusing switch-root operation. A soft reboot takes the root at /run/nextroot.";
+    Err(BusError::invalid_args(text).into())
 }
 
 fn get_unit_by_invocation(call: &mut Invocation<'_>) -> Out {

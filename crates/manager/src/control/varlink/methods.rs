@@ -25,7 +25,7 @@ use crate::control::answer::find_or_load;
 use crate::control::authority;
 use crate::control::caller::{Caller, is_privileged};
 use crate::control::careful_reader::CarefulReader;
-use crate::control::quota::Turns;
+use crate::control::quota::{Place, Turns};
 use crate::control::server::{has_few_values, reply};
 use crate::control::user_lookup;
 use crate::published::shared::Shared;
@@ -35,7 +35,7 @@ use warren_wire::control::{REQUEST_BYTES_MAX, UNPRIVILEGED_REQUEST_BYTES_MAX};
 pub(super) type Done = Result<(), Refusal>;
 
 /// Serves one client until it goes.
-pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &Arc<Shared>) {
+pub(crate) fn serve(stream: &UnixStream, asker: Asker, place: &Place, shared: &Arc<Shared>) {
     let bytes_max = match is_privileged(asker) {
         true => REQUEST_BYTES_MAX,
         false => UNPRIVILEGED_REQUEST_BYTES_MAX,
@@ -45,10 +45,11 @@ pub(crate) fn serve(stream: &UnixStream, asker: Asker, turns: &Turns, shared: &A
     let caller = Caller { asker, socket: stream.as_fd(), bell: Bell::new() };
     loop {
         let Ok(message) = frame::read(&mut reader, bytes_max) else { return };
+        let _answering = place.answering();
         let is_bounded = is_privileged(asker) || has_few_values(&message);
         let Some(call) = call::parse(&message).filter(|_| is_bounded) else { return };
         let mut client =
-            Client { stream, caller: &caller, turns, shared, call: &call, lost: false };
+            Client { stream, caller: &caller, turns: place.turns(), shared, call: &call, lost: false };
         if let Err(refusal) = client.check_and_serve() {
             client.send(&refusal.message());
         }
