@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use warren_cli::client::Client;
 use warren_cli::output::{bytes, span_us};
@@ -156,8 +156,16 @@ fn warren(subject: &Subject, verb: &str, pattern: &str) -> Result<()> {
     client.call_more(&jobs, |row| {
         others.extend((row.result != Some(JobResult::Done)).then_some(row));
     })?;
-    ensure!(!jobs.units.is_empty() && others.is_empty(), "{verb} of {pattern}: {others:?}");
-    Ok(())
+    ensure!(!jobs.units.is_empty(), "{verb} of {pattern}: there is no such unit");
+    let Some(first) = others.first() else { return Ok(()) };
+    let unit = first.unit.as_deref().unwrap_or_default();
+    let status =
+        subject.inside(&["sh", "-c", &format!("systemctl status --no-pager {unit}; true")])?;
+    bail!(
+        "{verb} of {pattern}: {} of {} failed: {first:?}\n{status}",
+        others.len(),
+        jobs.units.len()
+    )
 }
 
 /// Runs it several times; the median of wall and CPU. The number passed is the run's.
