@@ -38,6 +38,7 @@ mod servers;
 mod shutdown;
 mod signals;
 mod sockets;
+mod spawn_queue;
 mod spawns;
 mod stages;
 pub mod start;

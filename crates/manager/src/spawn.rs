@@ -11,6 +11,7 @@ pub(crate) mod helpers;
 pub mod mount_commands;
 pub(crate) mod mounts_into;
 pub(crate) mod namespaces;
+pub(crate) mod queue;
 pub mod removals;
 pub(crate) mod request;
 pub(crate) mod state;

@@ -338,6 +338,34 @@ fn sockets_beyond_the_limit_fail_with_a_reason_and_nothing_else_does() {
     m.expect_job("start", &lost, "done");
 }
 
+/// 10,000 services that were started at once had a copy made of each one's socket before the first was begun.
+#[test]
+fn services_that_are_started_at_once_need_no_file_descriptors_at_once() {
+    const SERVICES: usize = 350;
+    let name = "short-at-once";
+    let limited = Limited::new(name, 600);
+    let manager = format!("--manager={}", limited.0.display());
+    let names: Vec<[String; 2]> =
+        (0..SERVICES).map(|n| [format!("s{n}.socket"), format!("s{n}.service")]).collect();
+    let listens: Vec<String> =
+        (0..SERVICES).map(|n| format!("[Socket]\nListenStream=/run/s{n}")).collect();
+    let target = |of: usize| {
+        let wanted: Vec<&str> = names.iter().map(|pair| &*pair[of]).collect();
+        format!("[Unit]\nRequires={0}\nAfter={0}", wanted.join(" "))
+    };
+    let (sockets, services) = (target(0), target(1));
+    let mut units = vec![("default.target", &*sockets), ("all.target", &*services)];
+    for ([socket, service], listen) in names.iter().zip(&listens) {
+        units.extend([(&**socket, &**listen), (&**service, STAYS)]);
+    }
+    let Some(m) = Machine::start_with(name, &units, &[&manager]) else { return };
+    m.wait_for("default.target", "active/active");
+    m.expect_job("start", "all.target", "done");
+    let listed = m.call("List", &json!({"patterns": ["s*.service"]}));
+    let listed = listed["units"].as_array().cloned().unwrap_or_default();
+    assert_eq!(listed.iter().filter(|unit| unit["active"] == "active").count(), SERVICES);
+}
+
 /// A helper keeps its own files above the numbers that services get, which here are more than there may be.
 #[test]
 fn helpers_work_where_few_files_may_be_open() {

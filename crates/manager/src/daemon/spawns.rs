@@ -162,8 +162,8 @@ impl Daemon {
         }
     }
 
-    /// Asks a helper for a process, with the variables of its environment files and what name services said.
-    pub(crate) fn try_spawn(
+    /// Opens what a process is handed, and asks a helper for it.
+    pub(super) fn prepare_spawn(
         &mut self,
         id: EffectId,
         spawn: &Spawn,

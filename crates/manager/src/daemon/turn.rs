@@ -133,6 +133,7 @@ impl Daemon {
         self.kill_groups();
         self.triggers.traps.begin();
         self.triggers.sockets.begin();
+        self.prepare_queued_spawns();
         self.read_environments();
         self.tell_refused_spawns();
         self.leave_unwanted_environments(&changed);

@@ -45,6 +45,9 @@ const IN_FLIGHT_MAX: usize = 8;
 /// for every unit that can be.
 const WAITING_MAX: usize = 1 << 20;
 
+/// With so many that wait nothing else is made ready: enough for helpers to have something to do until the end of a turn.
+const READY_MAX: usize = 128;
+
 /// A new manager waits so long for all that helpers answered to the last one. Nobody else is
 /// answered before.
 const SYNC_WAIT: Duration = Duration::from_millis(50);
@@ -566,6 +569,11 @@ impl Helpers {
         });
         self.send_waiting();
         Ok(())
+    }
+
+    /// Whether another spawn is worth being made ready.
+    pub fn has_room(&self) -> bool {
+        self.waiting.len() < READY_MAX
     }
 
     /// Spawns that the kernel did not let be sent since the last call, and why.

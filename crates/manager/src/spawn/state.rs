@@ -6,6 +6,7 @@ use crate::spawn::filters::Filters;
 use crate::spawn::helpers::Helpers;
 use crate::spawn::mounts_into::MountsInto;
 use crate::spawn::namespaces::Stores;
+use crate::spawn::queue::SpawnQueue;
 use crate::spawn::tools::Tools;
 use crate::spawn::users::Names;
 use crate::spawn::views::Views;
@@ -13,6 +14,8 @@ use crate::spawn::views::Views;
 /// The helpers, and what commands wait for before a helper gets them.
 pub(crate) struct Spawning {
     pub(crate) helpers: Helpers,
+    /// Commands for which they have no room.
+    pub(crate) queue: SpawnQueue,
     /// Tools that run for units, as mount(8).
     pub(crate) tools: Tools,
     /// The environment that every command begins with.
@@ -38,6 +41,7 @@ impl Spawning {
     pub(crate) fn new(helpers: Helpers, environment: Environment, users: Names) -> Spawning {
         Spawning {
             helpers,
+            queue: SpawnQueue::default(),
             tools: Tools::default(),
             environment,
             environment_files: Reads::default(),

@@ -48,8 +48,14 @@ pub(crate) fn serve(stream: &UnixStream, asker: Asker, place: &Place, shared: &A
         let _answering = place.answering();
         let is_bounded = is_privileged(asker) || has_few_values(&message);
         let Some(call) = call::parse(&message).filter(|_| is_bounded) else { return };
-        let mut client =
-            Client { stream, caller: &caller, turns: place.turns(), shared, call: &call, lost: false };
+        let mut client = Client {
+            stream,
+            caller: &caller,
+            turns: place.turns(),
+            shared,
+            call: &call,
+            lost: false,
+        };
         if let Err(refusal) = client.check_and_serve() {
             client.send(&refusal.message());
         }
