@@ -13,6 +13,7 @@ pub mod paths;
 mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use warren_core::model::dynamic_user::DynamicUser;
 use warren_core::model::ids::{EffectId, UnitId};
@@ -542,6 +543,15 @@ impl Kernel {
         for (maker, run) in makers {
             if run > asked && self.runs.get(&maker) == Some(&run) {
                 self.wrong.push(format!("cleared-late: {path} is a new run's"));
+            }
+        }
+    }
+
+    /// Several managers ended over their removal: they stay, and nobody is to blame.
+    pub fn leave_directories(&mut self, unit: UnitId, paths: &[PathBuf]) {
+        for path in paths.iter().filter_map(|path| path.to_str()) {
+            if let Some(makers) = self.directories.get_mut(path) {
+                makers.remove(&unit);
             }
         }
     }

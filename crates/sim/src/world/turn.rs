@@ -317,6 +317,9 @@ impl World {
                 self.results.push((*job, *unit, *result));
             }
             Effect::Tell(Notice::RequestStop(unit)) => self.kernel.ask_controller(*unit),
+            Effect::Tell(Notice::RemovalGivenUp { unit, paths }) => {
+                self.kernel.leave_directories(*unit, paths);
+            }
             _ => {}
         }
         let line = self.describe_effect(effect);
