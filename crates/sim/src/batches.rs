@@ -8,6 +8,7 @@ use crate::jobs::Jobs;
 use crate::kernel::{Happening, Kernel, MS};
 use crate::repeats::Repeats;
 use crate::restarts::Restarts;
+use crate::slices::Places;
 use crate::states::Owed;
 use crate::told::Told;
 use crate::watchdogs::Watchdogs;
@@ -25,6 +26,8 @@ pub struct Heard {
     pub repeats: Repeats,
     /// What services have promised.
     pub watchdogs: Watchdogs,
+    /// Who has a place in a slice already.
+    pub places: Places,
     /// Units that a rule is to stop when jobs let it.
     pub owed: Vec<Owed>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use warren_core::machine::Core;
-use warren_core::model::ids::UnitId;
+use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::JobKind;
 use warren_core::model::reason::Code;
 use warren_core::protocol::trace_event::{Happening, What};
@@ -80,14 +80,36 @@ fn active(core: &Core, slice: UnitId) -> u32 {
     members.filter(|&unit| !core.unit_run(unit).active_state().is_down()).count() as u32
 }
 
-/// `slice-limit`: what a start brings up finds room in its slices. What comes up without a job counts, and so does what
-/// was there before an edit, but neither ends anybody.
-pub fn after_step(core: &Core, before: &States, happenings: &[Happening]) -> Vec<String> {
+/// Which units are restarted: they keep the place that they have, also if there are fewer by now.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    restarting: BTreeSet<JobId>,
+}
+
+impl Places {
+    /// `slice-limit`: what a start brings up finds room in its slices. What comes up without a job counts, and so does
+    /// what was there before an edit, but neither ends anybody.
+    pub fn check(&mut self, core: &Core, before: &States, happenings: &[Happening]) -> Vec<String> {
+        let mut begun = BTreeSet::new();
+        for happening in happenings {
+            match happening.what {
+                What::JobBegan { kind: JobKind::Restart, job, .. } => {
+                    self.restarting.insert(job);
+                }
+                What::JobBegan { kind: JobKind::Start, job, .. }
+                    if !self.restarting.contains(&job) =>
+                {
+                    begun.insert(happening.unit);
+                }
+                _ => {}
+            }
+        }
+        check_begun(core, before, begun)
+    }
+}
+
+fn check_begun(core: &Core, before: &States, begun: BTreeSet<UnitId>) -> Vec<String> {
     let graph = core.graph();
-    let starts = |happening: &&Happening| {
-        matches!(happening.what, What::JobBegan { kind: JobKind::Start, .. })
-    };
-    let begun: BTreeSet<UnitId> = happenings.iter().filter(starts).map(|h| h.unit).collect();
     let came_up = |unit: &UnitId| {
         let run = core.unit_run(*unit);
         let reason = run.history.as_ref().map(|history| history.reason.code);

@@ -25,7 +25,6 @@ use crate::checks;
 use crate::kernel::{Happening, MS};
 use crate::reloads;
 use crate::restarts;
-use crate::slices;
 use crate::timers;
 use crate::told::Told;
 use crate::units::UnitTexts;
@@ -299,7 +298,7 @@ impl World {
         self.heard.restarts.hear(&happenings);
         self.wrong.extend(self.heard.restarts.check(&self.core, &before.states, &happenings));
         self.wrong.extend(restarts::seen(&self.core, &happenings));
-        self.wrong.extend(slices::after_step(&self.core, &before.states, &happenings));
+        self.wrong.extend(self.heard.places.check(&self.core, &before.states, &happenings));
     }
 
     fn look_for_repeats(&mut self, effect: &Effect) {
