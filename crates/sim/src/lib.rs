@@ -29,6 +29,7 @@ pub mod restarts;
 pub mod run;
 pub mod script;
 pub mod shrink;
+pub mod slice_plans;
 pub mod slices;
 pub mod states;
 pub mod timers;

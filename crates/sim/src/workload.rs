@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::random::Random;
 use crate::script::{Action, Plan};
 use crate::units::UnitTexts;
-use crate::{devices, groups, slices};
+use crate::{devices, groups, slice_plans};
 
 /// Units of a random plan at most, those without a file not counted.
 const UNITS_MAX: u64 = 8;
@@ -38,7 +38,7 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     draw_end_without_stops(&mut plan);
     draw_scopes(&mut plan);
     draw_restart_modes(&mut plan);
-    slices::draw(&mut plan);
+    slice_plans::draw(&mut plan);
     plan
 }
 
