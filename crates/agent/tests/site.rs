@@ -82,7 +82,7 @@ fn hosts_that_are_not_as_the_others_are_named() {
     let begun = site.run(&["release", &revision, "--key", &key, "--wave", "1", "--soak", "3600"]);
     assert!(begun.contains("! no driver is running, so nothing advances"), "{begun}");
     let why = || String::from_utf8_lossy(&site.try_run(&["why"]).stdout).into_owned();
-    assert!(why().contains("! no driver is there"), "{}", why());
+    assert!(why().contains("! no driver is running"), "{}", why());
     let driver = site.driver();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let wanted = format!("  driven by {machine}\n");

@@ -452,7 +452,7 @@ fn an_operator_finds_out_why_and_restarts_what_is_marked() {
     console.shows("warren security");
     console.shows("ask for no protection");
     console.press("ab");
-    console.shows("No unit was started again by Restart=");
+    console.shows("No unit was restarted by Restart=");
     console.press("aj1\r");
     console.shows("warren status 1");
     console.press("ai-5min\r");

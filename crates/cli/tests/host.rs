@@ -193,7 +193,7 @@ fn without_a_boot_loader_it_says_what_to_do() {
 fn a_try_is_confirmed_and_nothing_else_is() {
     let host = Host::new("host-confirm", &[]);
     let (is_well, said) = host.run(&["confirm"]);
-    assert!(!is_well && said.contains("no try"), "{said}");
+    assert!(!is_well && said.contains("not started by `warren host try`"), "{said}");
     host.0.write("root/proc/cmdline", "ro warren.try\n");
     assert!(host.run(&["status"]).1.contains("not confirmed"));
     assert!(host.run(&["confirm"]).0 && host.0.path("root/run/warren/host-confirmed").exists());

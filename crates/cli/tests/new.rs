@@ -101,7 +101,7 @@ fn a_written_file_is_not_replaced_and_passes_verify() {
     assert_eq!(String::from_utf8_lossy(&verified.stdout), "");
     let again = warren(&words);
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"), "{again:?}");
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
 }
 

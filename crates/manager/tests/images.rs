@@ -243,9 +243,9 @@ fn services_see_the_images_that_their_units_ask_for() {
     let said = m.console();
     for (what, why) in [
         ("garbage", "it has no file system or partition table that Warrener knows"),
-        ("cut", "ends behind it"),
-        ("short", "the ext4 in it cannot be mounted"),
-        ("hashed", "dm-verity is not supported"),
+        ("cut", "extends past its end"),
+        ("short", "cannot mount its ext4 file system"),
+        ("hashed", "(dm-verity) is not supported"),
         ("other", "it is for the system \"other\""),
     ] {
         let line = said

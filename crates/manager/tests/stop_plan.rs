@@ -78,6 +78,8 @@ fn a_stop_takes_with_it_what_was_said_before() {
         let gone: BTreeSet<String> = before.difference(&up(&m)).cloned().collect();
         assert_eq!(said, gone, "{unit}");
     }
+    // It is stopped with it, and nobody waits for that.
+    m.wait_for("part.service", "inactive/dead");
     let down = plan("base.service");
     assert_eq!((&down["stops"], names(&down["started_by"]).len()), (&json!([]), 1), "{down}");
     let none = m.try_call("StopPlan", &json!({"unit": "nothing.service"})).expect("an answer");

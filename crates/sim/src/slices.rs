@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use warren_core::machine::Core;
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::model::job::JobKind;
-use warren_core::model::reason::Code;
+use warren_core::model::reason::{Cause, Code};
 use warren_core::protocol::trace_event::{Happening, What};
 use warren_core::settings::TypeSettings;
 use warren_unit::{LoadState, UnitType};
@@ -44,6 +44,10 @@ impl Places {
         for happening in happenings {
             match happening.what {
                 What::JobBegan { kind: JobKind::Restart, job, .. } => {
+                    self.restarting.insert(job);
+                }
+                // What is down at once is not told of as being restarted.
+                What::JobQueued { job, reason, .. } if reason.cause == Cause::Restart => {
                     self.restarting.insert(job);
                 }
                 What::JobBegan { kind: JobKind::Start, job, .. }
