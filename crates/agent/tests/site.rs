@@ -1059,7 +1059,7 @@ fn a_host_may_write_what_is_its_own_over_mutual_tls() {
         let (is_done, why) = as_host(words);
         assert!(!is_done && why.contains("the store does not allow this"), "{words:?}: {why}");
     }
-    // One that is let in no more is told so, and keeps what it has.
+    // A host that is no longer admitted logs that, and keeps what it has.
     site.run(&["expel", "h2"]);
     wait_until("the host says so", || site.log("h2").contains("the store does not allow this"));
     assert!(

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lab::bound::Bound;
+use lab::bound::{BOMB, Bound};
 use lab::{Ended, Machine, ask, until};
 use serde_json::{Value, json};
 
@@ -71,18 +71,6 @@ struct Full {
     /// What the kernel's own limits were.
     before: Vec<(&'static str, String)>,
 }
-
-/// Has children for as long as it may, and tries for ever.
-const BOMB: &str = "\
-import os, time
-while True:
-    try:
-        if os.fork() == 0:
-            time.sleep(1000)
-            os._exit(0)
-    except OSError:
-        time.sleep(0.01)
-";
 
 /// What is started then, with what it needs.
 const SERVICES: [(&str, &str); 6] = [

@@ -3,23 +3,11 @@
 
 mod lab;
 
-use lab::bound::Bound;
+use lab::bound::{BOMB, Bound};
 use lab::{Machine, until};
 use serde_json::json;
 
 const STAYS: &str = "[Service]\nExecStart=@P stay";
-
-/// Has children for as long as it may, and tries for ever.
-const BOMB: &str = "\
-import os, time
-while True:
-    try:
-        if os.fork() == 0:
-            time.sleep(1000)
-            os._exit(0)
-    except OSError:
-        time.sleep(0.001)
-";
 
 /// A machine all of whose processes are bounded, with a service that takes what there are, and the main process of
 /// another one.

@@ -532,6 +532,16 @@ const CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
+/// SecureBits= by bit; capabilities(7), "The securebits flags".
+pub const SECURE_BITS: [&str; 6] = [
+    "noroot",
+    "noroot-locked",
+    "no-setuid-fixup",
+    "no-setuid-fixup-locked",
+    "keep-caps",
+    "keep-caps-locked",
+];
+
 /// The name of a capability by its number (capabilities(7)), in capitals.
 pub fn capability_name(number: u8) -> Option<&'static str> {
     CAPABILITIES.get(usize::from(number)).copied()

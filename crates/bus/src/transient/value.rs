@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use warren_unit::Signal;
 use warren_unit::config::OpenOptions;
 use warren_unit::settings::{Kind, Setting};
-use warren_unit::value::capability_name;
+use warren_unit::value::{SECURE_BITS, capability_name};
 
 /// A property and the setting that it writes.
 pub struct Property<'a> {
@@ -316,14 +316,6 @@ fn small_number(property: &Property<'_>, value: u32) -> Option<String> {
 fn signed_number(property: &Property<'_>, value: i32) -> Result<Option<String>, Fault> {
     const POLICIES: [&str; 6] = ["other", "fifo", "rr", "batch", "", "idle"];
     const MEMORY: [&str; 5] = ["default", "preferred", "bind", "interleave", "local"];
-    const SECURE_BITS: [&str; 6] = [
-        "noroot",
-        "noroot-locked",
-        "no-setuid-fixup",
-        "no-setuid-fixup-locked",
-        "keep-caps",
-        "keep-caps-locked",
-    ];
     let index = usize::try_from(value).ok();
     let name_of = |names: &[&str]| {
         index

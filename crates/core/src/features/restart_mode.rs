@@ -25,8 +25,8 @@ pub(crate) fn is_direct(core: &mut Core, unit: UnitId) -> bool {
         && unit_settings::compiled(core, unit).service().restart_mode == RestartMode::Direct
 }
 
-/// Whether a service is on its way down by itself, and nobody may know if it will stay down: with `RestartMode=direct`
-/// it is either started again without having been down, or tells of its end when it is down.
+/// Whether a service is stopping without a job and may still be restarted. With `RestartMode=direct` it either restarts
+/// without having been inactive, or its end is reported when it is inactive.
 pub(crate) fn may_restart_unseen(core: &mut Core, unit: UnitId) -> bool {
     let is_going = core.units.active_state(unit) == ActiveState::Deactivating;
     is_going && is_direct(core, unit)
@@ -54,8 +54,8 @@ pub(crate) fn is_started_again(units: &Units, unit: UnitId) -> bool {
     units.waits_to_restart(unit) && is_due && units.run(unit).job.as_deref().is_some_and(starts)
 }
 
-/// Whether this run of a service is one that `RestartMode=debug` began after another had ended. Of its messages none is
-/// left out, and its processes are told by `$DEBUG_INVOCATION`.
+/// Whether this run of a service is one that `RestartMode=debug` began after another had ended. All its
+/// messages are logged, and its processes have `$DEBUG_INVOCATION` set.
 pub fn is_for_debugging(run: &UnitRun, settings: &Compiled) -> bool {
     let is_restarted = run.history.as_ref().is_some_and(|history| history.restarts > 0);
     match &settings.own {

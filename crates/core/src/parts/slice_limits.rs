@@ -160,8 +160,8 @@ impl SliceLimits {
         }
     }
 
-    /// The start whose turn has come, which is to ask again: the first by name. Each is called when the one before has
-    /// been looked at, so that nobody is left waiting while there is room.
+    /// The start whose turn has come, which is to ask again: the first by name. The next one is
+    /// called after this one was decided on, so that no start waits while there is room.
     pub fn call(&mut self, graph: &Graph) -> Option<UnitId> {
         while let Some(&slice) = self.roomy.first() {
             let next = self.limited.get(&slice).filter(|limited| limited.has_room());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// Plays steps: `x` asks to start, `-x` is down, `!` calls whose turn it is, `~x` gives up its start. What each
-    /// comes to: `+` admitted, `=` waits, `X` refused, or who is called.
+    /// comes to: `+` admitted, `=` waits, `X` refused, or the name of the unit that is called.
     #[track_caller]
     fn check(outer: [Option<u32>; 2], inner: [Option<u32>; 2], steps: &str, expected: &str) {
         let graph = graph();

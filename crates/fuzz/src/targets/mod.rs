@@ -68,7 +68,11 @@ pub const TARGETS: &[Target] = &[
         warren_log_daemon::fuzz::handover,
     ),
     target("device-link", "what the device daemon sends", links::device),
-    target("manager-varlink", "who asks the manager over varlink", warren_manager::fuzz::varlink),
+    target(
+        "manager-varlink",
+        "what a client of varlink sends to the manager",
+        warren_manager::fuzz::varlink,
+    ),
     target("notify", "who sends a message to the notify socket", warren_manager::fuzz::notify),
     target("log-input", "who logs: native, syslog, streams, audit", warren_log_daemon::fuzz::input),
     target("log-pending", "memory that a log daemon left", warren_log_daemon::fuzz::pending),

@@ -4,6 +4,18 @@ use std::path::{Path, PathBuf};
 
 use super::Machine;
 
+/// Has children for as long as it may, and tries for ever: a program of python3.
+pub const BOMB: &str = "\
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+            os._exit(0)
+    except OSError:
+        time.sleep(0.001)
+";
+
 /// One for a test; removed when it is dropped, if nobody is in it.
 pub struct Bound {
     directory: PathBuf,

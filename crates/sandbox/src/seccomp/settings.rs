@@ -321,7 +321,7 @@ fn address_families(value: &str, problems: &mut Vec<Problem>) -> Option<List<BTr
 }
 
 /// Types of namespaces and their flags of clone(2).
-const NAMESPACES: [(&str, u32); 8] = [
+pub const NAMESPACES: [(&str, u32); 8] = [
     ("cgroup", 0x0200_0000),
     ("ipc", 0x0800_0000),
     ("net", 0x4000_0000),

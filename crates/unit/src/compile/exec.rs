@@ -18,16 +18,6 @@ use warren_sandbox::{credentials, images, mounts::Plan, seccomp};
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 20;
 
-/// SecureBits= by bit; capabilities(7), "The securebits flags".
-const SECURE_BITS: [&str; 6] = [
-    "noroot",
-    "noroot-locked",
-    "no-setuid-fixup",
-    "no-setuid-fixup-locked",
-    "keep-caps",
-    "keep-caps-locked",
-];
-
 /// Facilities of syslog(3) by number.
 const FACILITIES: [&str; 24] = [
     "kern",
@@ -577,10 +567,11 @@ impl Unit<'_> {
     fn secure_bits(&self) -> u32 {
         let mut bits = 0;
         for (entry, at, word) in self.merged.words(id!(Exec "SecureBits")) {
-            match SECURE_BITS.iter().position(|name| *name == &*word) {
+            match value::SECURE_BITS.iter().position(|name| *name == &*word) {
                 Some(bit) => bits |= 1 << bit,
                 None => {
-                    let message = format!("'{word}' is not one of: {}", SECURE_BITS.join(", "));
+                    let message =
+                        format!("'{word}' is not one of: {}", value::SECURE_BITS.join(", "));
                     self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
                 }
             }

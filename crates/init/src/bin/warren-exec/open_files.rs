@@ -28,7 +28,7 @@ pub fn open(spec: &mut ExecSpec, fds: &mut Vec<OwnedFd>) -> Result<(), SpawnErro
         fds.push(fd);
         names.push(asked.name);
     }
-    // Without any there is nothing to be told of.
+    // Without descriptors none of the variables is set.
     let has_any = !names.is_empty();
     spec.set_listen_pid &= has_any;
     if spec.set_listen_fds && has_any {
@@ -40,8 +40,8 @@ pub fn open(spec: &mut ExecSpec, fds: &mut Vec<OwnedFd>) -> Result<(), SpawnErro
     Ok(())
 }
 
-/// Does not wait for who reads or writes at the other end of a pipe. A socket is waited for until it takes the
-/// connection, or nobody listens.
+/// Opens without waiting for the other end of a pipe. Connecting to a socket waits until the connection is accepted or
+/// refused.
 fn open_one(asked: &FileToOpen) -> Result<OwnedFd, Error> {
     let fd = match file::is_socket(&asked.path)? {
         true => socket::connect_any(&asked.path)?,

@@ -1,22 +1,11 @@
 //! What a field of varlink makes of a value of D-Bus, by the field's type. Pure.
 
 use serde_json::{Map, Value};
+use warren_sandbox::seccomp::settings::NAMESPACES;
 use warren_unit::signal::Signal;
 use warren_unit::value::{boolean, capability_name};
 
 use super::idl::{Interface, Type};
-
-/// Namespaces of `RestrictNamespaces=`, in the order of systemd's lists, with the flags of clone(2).
-const NAMESPACES: [(u64, &str); 8] = [
-    (0x0200_0000, "cgroup"),
-    (0x0800_0000, "ipc"),
-    (0x4000_0000, "net"),
-    (0x0002_0000, "mnt"),
-    (0x2000_0000, "pid"),
-    (0x1000_0000, "user"),
-    (0x0400_0000, "uts"),
-    (0x80, "time"),
-];
 
 /// The value as the field has it; none where it says that nothing is set, or cannot be said.
 pub(crate) fn shaped(interface: &Interface, of: &Type, raw: &Value) -> Option<Value> {
@@ -114,7 +103,8 @@ pub(crate) fn capabilities(set: &Value) -> Option<Value> {
 /// The names of a set of namespaces.
 pub(crate) fn namespaces(set: &Value) -> Option<Value> {
     let set = set.as_u64()?;
-    let named = NAMESPACES.iter().filter(|(flag, _)| set & flag != 0).map(|(_, name)| *name);
+    let named =
+        NAMESPACES.iter().filter(|(_, flag)| set & u64::from(*flag) != 0).map(|(name, _)| *name);
     Some(named.collect::<Vec<_>>().into())
 }
 

@@ -9,6 +9,7 @@ use warren_bus::properties::{self, Interface as BusInterface, Subject};
 use warren_unit::UnitType;
 use warren_unit::config::TasksLimit;
 use warren_unit::settings::{Id, Section};
+use warren_unit::value::SECURE_BITS;
 
 use super::idl::{Interface, Type};
 use super::{raw, shape};
@@ -22,14 +23,6 @@ const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
     "ftp", "12", "13", "14", "15", "local0", "local1", "local2", "local3", "local4", "local5",
     "local6", "local7",
-];
-const SECURE_BITS: [&str; 6] = [
-    "noroot",
-    "noroot-locked",
-    "no-setuid-fixup",
-    "no-setuid-fixup-locked",
-    "keep-caps",
-    "keep-caps-locked",
 ];
 
 /// Fields that D-Bus has under another name.
