@@ -252,7 +252,7 @@ impl Daemon {
             token::CONSOLE => self.read_console(),
             token::SOCKET => self.socket_ready(UnitId(number), token::socket_index(token)),
             token::STRANGER => self.stranger_ended(number),
-            token::HELD => self.held_hung_up(number as usize),
+            token::HELD => self.held_hung_up(number),
             token::STORED => self.stored_fd_hung_up(number),
             token::CLOCK => self.clock_changed(),
             token::WALL_CLOCK => self.wall_clock_tells(),

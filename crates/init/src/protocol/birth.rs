@@ -150,6 +150,13 @@ impl Birth {
         !matches!(phase, Phase::Executes(_)) && self.process(spawn).filter(may).is_some()
     }
 
+    /// Manager: the process, which may have been its program, was killed by the manager for good: nobody is to take
+    /// its end for that of the spawn, which is done again.
+    pub fn killed(&self, spawn: u64) {
+        let process = self.process(spawn);
+        process.inspect(|word| word.store(Phase::Revoked.word(), SeqCst));
+    }
+
     fn process(&self, spawn: u64) -> Option<&AtomicU64> {
         let entries = (0..REMEMBERED).map(|at| self.entry(at));
         entries.into_iter().find(|[id, _]| id.load(Acquire) == spawn).map(|[_, process]| process)
@@ -228,6 +235,17 @@ mod tests {
         assert!(!birth.revoke(7, seen));
         assert!(birth.executes(3));
         assert_eq!((birth.phase(7), birth.phase(8)), (Some(Phase::Executes(3)), None));
+    }
+
+    #[test]
+    fn what_was_killed_is_not_taken_for_the_program() {
+        let (birth, _fd) = Birth::create().expect("memfd");
+        birth.begin(7);
+        assert!(birth.made(3) && birth.executes(3));
+        birth.killed(7);
+        birth.killed(8);
+        assert_eq!((birth.phase(7), birth.phase(8)), (Some(Phase::Revoked), None));
+        assert!(!birth.executes(3));
     }
 
     #[test]

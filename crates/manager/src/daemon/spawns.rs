@@ -448,9 +448,10 @@ impl Daemon {
     }
 
     /// Watches what a helper that is gone was heard by.
-    pub(crate) fn watch_held(&mut self, slot: usize) {
+    pub(crate) fn watch_held(&mut self, slot: u32) {
         let Some(socket) = self.spawning.helpers.held.socket(slot) else { return };
-        if let Err(e) = self.event_loop.epoll.add(socket, token::HELD | slot as u64, Interest::READ)
+        if let Err(e) =
+            self.event_loop.epoll.add(socket, token::HELD | u64::from(slot), Interest::READ)
         {
             say!("cannot watch a stalled process of an exec helper: {e}");
             self.held_hung_up(slot);
@@ -466,11 +467,12 @@ impl Daemon {
     }
 
     /// Processes of helpers that are gone may be their programs now.
-    pub(crate) fn held_hung_up(&mut self, slot: usize) {
+    pub(crate) fn held_hung_up(&mut self, slot: u32) {
         if let Some(socket) = self.spawning.helpers.held.socket(slot) {
             let _ = self.event_loop.epoll.remove(socket);
         }
-        let born = self.spawning.helpers.held.hung_up(slot);
+        let (born, killed) = self.spawning.helpers.held.hung_up(slot);
+        killed.into_iter().for_each(|(id, pid)| self.say_killed(id, pid));
         born.into_iter().for_each(|unborn| self.born(unborn));
         self.forget_orphans();
     }
@@ -517,8 +519,10 @@ impl Daemon {
                     return true;
                 }
                 // Nobody would hear of it that it is its program.
-                (Phase::Executes(_), Some(unborn)) => {
+                (Phase::Executes(pid), Some(unborn)) => {
+                    self.say_killed(id, pid);
                     let _ = process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL);
+                    birth.killed(id.0);
                     return false;
                 }
                 // Its end, if it has ended, is told as that of any other.
@@ -532,6 +536,12 @@ impl Daemon {
             }
         }
         false
+    }
+
+    fn say_killed(&self, id: EffectId, pid: i32) {
+        let unit = self.core.effect_unit(EffectId(id.0 & !crate::spawn::tools::TOOL));
+        let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
+        say!("{name}: killing process {pid}: its exec helper ended before it was its program");
     }
 
     /// The same of what a helper of the last incarnation has told nobody; nothing if none of them
@@ -633,6 +643,7 @@ impl Daemon {
     fn kill_unknown(&mut self, id: EffectId) {
         let Some(unit) = self.core.effect_unit(id) else { return };
         for pid in self.unknown_processes(unit) {
+            self.say_killed(id, pid);
             let _ = process::kill(pid, SIGKILL);
         }
     }

@@ -403,7 +403,7 @@ impl Helpers {
 
     /// Takes what init kept of the last incarnation's helpers, and listens to those that are gone:
     /// processes that they made may be on the way to their programs. The slots to be watched.
-    pub fn take_kept(&mut self, kept: KeptHelpers) -> (Vec<Rc<Birth>>, Vec<usize>) {
+    pub fn take_kept(&mut self, kept: KeptHelpers) -> (Vec<Rc<Birth>>, Vec<u32>) {
         let (mut births, mut slots) = (Vec::new(), Vec::new());
         for (pid, kept) in kept.0 {
             self.unneeded.push(pid);

@@ -7,7 +7,9 @@
 //! run the helper's program any more: the kernel closes what is to be closed after it has taken the
 //! new program's memory in place of the old one, and at an end after it has given up the memory.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
 use warren_sys::signal::SIGKILL;
 
 use warren_core::model::ids::EffectId;
@@ -56,8 +58,9 @@ impl Unborn {
 /// All of them.
 #[derive(Default)]
 pub struct Held {
-    /// By slot, which is the same for as long as one is watched.
-    sockets: Vec<Option<OwnedFd>>,
+    /// By slot. No slot is given twice: what was reported of one that is closed since is of nobody.
+    sockets: BTreeMap<u32, OwnedFd>,
+    next: u32,
     unborn: Vec<Unborn>,
 }
 
@@ -69,7 +72,7 @@ impl Held {
 
     /// Whether anything will be heard of one.
     pub fn is_listening(&self) -> bool {
-        self.sockets.iter().any(Option::is_some)
+        !self.sockets.is_empty()
     }
 
     /// The number of the oldest of their spawns.
@@ -83,22 +86,21 @@ impl Held {
     }
 
     /// All slots in use.
-    pub fn slots(&self) -> Vec<usize> {
-        let slots = self.sockets.iter().enumerate();
-        slots.filter(|(_, socket)| socket.is_some()).map(|(slot, _)| slot).collect()
+    pub fn slots(&self) -> Vec<u32> {
+        self.sockets.keys().copied().collect()
     }
 
     /// Takes what a helper that is gone was heard by; the slot to watch it as.
-    pub fn take_socket(&mut self, socket: OwnedFd) -> usize {
-        let slot = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
-        self.sockets.resize_with(self.sockets.len().max(slot + 1), || None);
-        self.sockets[slot] = Some(socket);
+    pub fn take_socket(&mut self, socket: OwnedFd) -> u32 {
+        let slot = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.sockets.insert(slot, socket);
         slot
     }
 
     /// What was taken as that slot.
-    pub fn socket(&self, slot: usize) -> Option<BorrowedFd<'_>> {
-        Some(self.sockets.get(slot)?.as_ref()?.as_fd())
+    pub fn socket(&self, slot: u32) -> Option<BorrowedFd<'_>> {
+        self.sockets.get(&slot).map(AsFd::as_fd)
     }
 
     /// Waits for a process of a helper whose socket was taken.
@@ -106,19 +108,19 @@ impl Held {
         self.unborn.push(unborn);
     }
 
-    /// A socket has hung up: those who are their programs now. One of whom nothing would be heard any
-    /// more is killed: it is a helper's of the last incarnation but one, or it is ending anyway.
-    pub fn hung_up(&mut self, slot: usize) -> Vec<Unborn> {
-        if let Some(socket) = self.sockets.get_mut(slot) {
-            *socket = None;
+    /// A socket has hung up: those who are their programs now, and the spawns and numbers of those who are killed: of one
+    /// that still is none nothing would be heard any more. It is a helper's of the last incarnation but one, or it is
+    /// ending anyway.
+    pub fn hung_up(&mut self, slot: u32) -> (Vec<Unborn>, Vec<(EffectId, i32)>) {
+        if self.sockets.remove(&slot).is_none() {
+            return Default::default();
         }
         let born = self.unborn.extract_if(.., |unborn| !is_helper(unborn.pid)).collect();
-        if !self.is_listening() {
-            for unborn in &self.unborn {
-                let _ = process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL);
-            }
-        }
-        born
+        let lost = if self.is_listening() { &[] } else { &self.unborn[..] };
+        let is_killed =
+            |unborn: &&Unborn| process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL).is_ok();
+        let killed = lost.iter().filter(is_killed).map(|unborn| (unborn.id, unborn.pid));
+        (born, killed.collect())
     }
 
     /// Takes one that has ended before it was its program, by its record of that time.

@@ -98,6 +98,22 @@ fn who_cannot_be_replaced_has_its_patience_once_more() {
     assert!(helpers.patience_left(late).is_some_and(|left| left > Duration::ZERO));
 }
 
+/// Of two sockets that hung up at the same time the report of the second is read when it is closed, and there is another
+/// one by then.
+#[test]
+fn what_is_reported_of_a_closed_socket_is_of_nobody() {
+    let mut held = Held::default();
+    let (old, _its_end) = fdpass::seqpacket_pair(false).expect("a pair");
+    let (new, _its_end) = fdpass::seqpacket_pair(false).expect("a pair");
+    let old = held.take_socket(old);
+    let _ = held.hung_up(old);
+    held.take_socket(new);
+    held.take(held::Unborn::for_test(EffectId(7)));
+    let (born, killed) = held.hung_up(old);
+    assert!(born.is_empty() && killed.is_empty());
+    assert!(held.is_listening() && held.count() == 1);
+}
+
 /// Nobody knows how long the kernel holds it.
 #[test]
 fn what_a_killed_helper_has_not_begun_is_for_the_others() {
