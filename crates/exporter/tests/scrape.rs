@@ -232,36 +232,84 @@ fn what_is_no_scrape_is_refused() {
     assert!(head.ends_with("\r\n\r\n") && head.contains("Content-Length: "), "{head}");
 }
 
+/// `CONNECTIONS_PER_PEER_MAX`, of others than root.
+const OF_ONE_USER: usize = 16;
+
+fn is_root() -> bool {
+    warren_sys::process::own_ids().0 == 0
+}
+
+/// Connections over TCP that ask for nothing, of a user if this one may be somebody else, until the value is dropped.
+fn hold(exporter: &Exporter, user: u32, count: usize) -> Ended {
+    let [port, count] = [exporter.address.port().to_string(), count.to_string()];
+    let script = "for ((n = 0; n < $2; n++)); do exec {fd}<>/dev/tcp/127.0.0.1/$1; done\n\
+                  echo held; read";
+    let mut command = match is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args([&format!("--reuid={user}"), "--clear-groups", "bash"]);
+            command
+        }
+        false => Command::new("bash"),
+    };
+    command.args(["-c", script, "bash", &port, &count]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash(1) runs");
+    let mut said = [0; 4];
+    child.stdout.take().expect("a pipe").read_exact(&mut said).expect("it connects");
+    Ended(child)
+}
+
 /// Clients that ask for nothing, and clients that take nothing, hold up no other; nobody has all places.
 #[test]
 fn bad_clients_hold_up_nobody() {
-    /// `CONNECTIONS_PER_PEER_MAX`, of others than root: over TCP all are one address.
-    const OF_ONE_ADDRESS: usize = 16;
     let exporter = Exporter::start("exporter-clients", &[]);
     let _manager = Manager::start(&exporter.control(), answer());
-    let silent: Vec<TcpStream> = (0..OF_ONE_ADDRESS - 4)
-        .map(|at| {
-            let mut stream = TcpStream::connect(exporter.address).expect("it listens");
-            let _ = stream.write_all(if at % 2 == 0 { b"" } else { b"GET /metr" });
-            stream
-        })
-        .collect();
+    let silent = hold(&exporter, 65534, OF_ONE_USER - 4);
+    let mut half = TcpStream::connect(exporter.address).expect("it listens");
+    half.write_all(b"GET /metr").expect("it takes a part");
     let mut deaf = TcpStream::connect(exporter.address).expect("it listens");
     deaf.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it takes a request");
     assert!(exporter.metrics("").1.contains("\nwarren_up 1\n"));
-    // With more of one address the last ones are told so, and others are answered.
-    let more: Vec<TcpStream> = (0..OF_ONE_ADDRESS)
-        .map(|_| TcpStream::connect(exporter.address).expect("it listens"))
-        .collect();
-    wait_until("there are too many", || {
-        exporter.ask("GET /metrics HTTP/1.0\r\n\r\n").contains(" 503 ")
-    });
     let mut local = UnixStream::connect(exporter.scratch.path("metrics")).expect("it listens");
     assert!(read_all(&mut local, "GET /metrics HTTP/1.0\r\n\r\n").contains("\nwarren_up 1\n"));
-    drop((silent, more, deaf));
-    wait_until("they are forgotten", || {
-        exporter.ask("GET /metrics HTTP/1.0\r\n\r\n").contains("\nwarren_up 1\n")
-    });
+    drop((silent, half, deaf));
+}
+
+/// Over TCP too a user of this host is told from others.
+#[test]
+fn a_user_who_has_many_connections_is_refused_and_others_are_not() {
+    let exporter = Exporter::start("exporter-users", &[]);
+    let _manager = Manager::start(&exporter.control(), answer());
+    let user = is_root().then_some("65534");
+    let ask = |user: Option<&str>| {
+        let url = format!("http://{}/metrics", exporter.address);
+        let mut command = match user {
+            Some(user) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", user, "--clear-groups", "bash"]);
+                command
+            }
+            None => Command::new("bash"),
+        };
+        let script = "exec 3<>/dev/tcp/127.0.0.1/$1 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3";
+        command.args(["-c", script, "bash", &exporter.address.port().to_string()]);
+        let said = command.output().unwrap_or_else(|e| panic!("{url}: {e}"));
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    let held = hold(&exporter, 65534, OF_ONE_USER);
+    wait_until("there are too many", || ask(user).contains(" 503 "));
+    if is_root() {
+        let others: Vec<Ended> =
+            (0..3).map(|n| hold(&exporter, 100_000 + n, OF_ONE_USER)).collect();
+        for other in [None, Some("7")] {
+            assert!(ask(other).contains("\nwarren_up 1\n"), "{other:?}");
+        }
+        assert!(exporter.metrics("").1.contains("\nwarren_up 1\n"));
+        drop(others);
+    }
+    drop(held);
+    wait_until("they are forgotten", || ask(user).contains("\nwarren_up 1\n"));
 }
 
 /// Debian's Prometheus scrapes it, in the format that it prefers.

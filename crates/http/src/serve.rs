@@ -2,22 +2,21 @@
 //! What is said to them is a [`Service`]'s matter.
 
 mod client;
+mod places;
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::sockopt;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_sys::notify::Watchdog;
 use warren_sys::{socket, time};
 
 pub use client::Client;
+use places::{Peer, Places};
 
 /// Listening sockets have lower tokens.
 const TOKEN_ENDED: u64 = 1 << 32;
@@ -31,8 +30,8 @@ pub trait Service: Send + Sync + 'static {
     /// Most connections at a time.
     const CONNECTIONS_MAX: usize;
 
-    /// Most connections of one address, or of one user on this machine, at a time. Root is bounded by
-    /// what there is for all.
+    /// Most connections of one user of this host, or of another host, at a time. Root is bounded by what there is for
+    /// all.
     const CONNECTIONS_PER_PEER_MAX: usize;
 
     /// Talks to a client until it has what it wants.
@@ -40,14 +39,6 @@ pub trait Service: Send + Sync + 'static {
 
     /// Tells a client that there are too many, without waiting for anything.
     fn refuse(&self, client: &Client);
-}
-
-/// Who connections are counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Peer {
-    Address(IpAddr),
-    User(u32),
-    Unknown,
 }
 
 /// Answers until the process is ended.
@@ -64,7 +55,7 @@ struct Server<S> {
     service: Arc<S>,
     listeners: Vec<OwnedFd>,
     epoll: Epoll,
-    open: BTreeMap<Peer, usize>,
+    places: Places,
     ended: (Sender<Peer>, Receiver<Peer>),
     wake: Arc<EventFd>,
     /// The system gives no more descriptors: nobody is taken until a connection ends or a moment has passed.
@@ -93,11 +84,12 @@ impl<S: Service> Server<S> {
     fn new(service: Arc<S>, listeners: Vec<OwnedFd>) -> warren_sys::Result<Server<S>> {
         let (epoll, wake) = (Epoll::new()?, Arc::new(EventFd::new()?));
         epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
-        let (open, ended) = (BTreeMap::new(), mpsc::channel());
+        let places = Places::new(S::CONNECTIONS_MAX, S::CONNECTIONS_PER_PEER_MAX);
+        let ended = mpsc::channel();
         let (paused, is_told) = (false, false);
         let watchdog = Watchdog::of_environment(now_us());
         let server =
-            Server { service, listeners, epoll, open, ended, wake, paused, is_told, watchdog };
+            Server { service, listeners, epoll, places, ended, wake, paused, is_told, watchdog };
         server.watch()?;
         Ok(server)
     }
@@ -139,11 +131,8 @@ impl<S: Service> Server<S> {
     fn forget_ended(&mut self) {
         self.wake.clear();
         while let Ok(peer) = self.ended.1.try_recv() {
-            if let Some(count) = self.open.get_mut(&peer) {
-                *count -= 1;
-            }
+            self.places.leave(peer);
         }
-        self.open.retain(|_, count| *count > 0);
         self.go_on();
     }
 
@@ -178,16 +167,12 @@ impl<S: Service> Server<S> {
     }
 
     fn take(&mut self, connection: OwnedFd) {
-        let peer = peer(&connection);
-        let of_all: usize = self.open.values().sum();
-        let of_peer = self.open.get(&peer).copied().unwrap_or(0);
+        let peer = Peer::of(&connection);
         // A connection that cannot be set up is dropped: there is no client to answer.
         let Ok(client) = Client::new(connection) else { return };
-        let has_many = peer != Peer::User(0) && of_peer >= S::CONNECTIONS_PER_PEER_MAX;
-        if of_all >= S::CONNECTIONS_MAX || has_many {
+        if !self.places.take(peer) {
             return self.service.refuse(&client);
         }
-        *self.open.entry(peer).or_default() += 1;
         let ending = Ending { peer, to: self.ended.0.clone(), wake: self.wake.clone() };
         let service = self.service.clone();
         let answer = move || {
@@ -208,11 +193,4 @@ fn now_us() -> u64 {
 fn is_shortage(error: &warren_sys::Error) -> bool {
     let errnos = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     errnos.iter().any(|errno| errno.raw_os_error() == error.errno)
-}
-
-fn peer(connection: &OwnedFd) -> Peer {
-    if let Ok(Some((_, peer))) = socket::addresses(connection.as_fd()) {
-        return Peer::Address(peer.ip().to_canonical());
-    }
-    sockopt::socket_peercred(connection).map_or(Peer::Unknown, |who| Peer::User(who.uid.as_raw()))
 }

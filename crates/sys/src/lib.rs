@@ -54,6 +54,7 @@ pub mod root;
 pub mod seccomp;
 pub mod signal;
 pub mod socket;
+pub mod socket_owner;
 pub mod storage;
 pub mod terminal;
 pub mod text;

@@ -10,6 +10,17 @@ use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
 
+/// Users below are of the system: `SYS_UID_MAX` of login.defs(5).
+const FIRST_OF_PEOPLE: u32 = 1000;
+
+/// What services get with `DynamicUser=`: systemd.exec(5).
+pub const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
+
+/// Whether a user is a person, or one of those that a person may have (subuid(5)); else it is of the system.
+pub fn is_of_people(user: u32) -> bool {
+    user >= FIRST_OF_PEOPLE && !DYNAMIC.contains(&user)
+}
+
 /// Largest user database read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 

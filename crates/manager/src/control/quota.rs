@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use warren_core::model::dynamic_user;
+use warren_sys::passwd::{DYNAMIC, is_of_people};
 
 /// Connections served at the same time; more are turned away.
 const CONNECTIONS_MAX: usize = 64;
@@ -26,8 +27,8 @@ const OF_ONE_USER_MAX: usize = 16;
 /// One that has asked nothing for so long is ended for somebody who comes when there is no place.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// Users below are of the system (login.defs(5), `SYS_UID_MAX`).
-const FIRST_OF_PEOPLE: u32 = 1000;
+const _: () =
+    assert!(*DYNAMIC.start() == dynamic_user::FIRST && *DYNAMIC.end() == dynamic_user::LAST);
 
 fn lock<T>(inside: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that holds it panics half-way.
@@ -48,8 +49,7 @@ pub(crate) enum Who {
 impl Who {
     /// A user without privileges.
     pub fn unprivileged(user: u32) -> Who {
-        let is_dynamic = (dynamic_user::FIRST..=dynamic_user::LAST).contains(&user);
-        if user < FIRST_OF_PEOPLE || is_dynamic { Who::Service(user) } else { Who::Person(user) }
+        if is_of_people(user) { Who::Person(user) } else { Who::Service(user) }
     }
 
     fn user(self) -> Option<u32> {
