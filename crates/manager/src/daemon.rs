@@ -296,6 +296,7 @@ impl Daemon {
             .collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result)
+                || self.group_cleared(effect, &result)
                 || self.environment_read(effect)
                 || self.own_effect_done(effect, &result)
             {

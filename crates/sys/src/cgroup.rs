@@ -19,7 +19,8 @@ use crate::text;
 pub mod watch;
 pub use watch::{Watch, WatchId};
 
-pub mod walk;
+mod walk;
+pub use walk::GROUPS_MAX;
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
 const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
@@ -32,6 +33,17 @@ const PID_LINE_BYTES_MAX: usize = 16;
 
 /// More than any `cgroup.events` has.
 const EVENTS_BYTES: usize = 256;
+
+/// What became of a group that was to be removed with all below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pruned {
+    /// It is gone.
+    All,
+    /// There was none.
+    WasGone,
+    /// There is more below it than was to be removed at once.
+    Some,
+}
 
 /// A subtree of the cgroup v2 hierarchy that Warrener manages.
 #[derive(Debug)]
@@ -162,20 +174,27 @@ impl Tree {
     }
 
     /// Removes a group with everything below it that has no processes, however deep. Follows only what is
-    /// below `group`. `EBUSY` when a process is left somewhere, or there were more than [`walk::GROUPS_MAX`].
+    /// below `group`. `EBUSY` when a process is left somewhere, or there were more than [`GROUPS_MAX`].
     pub fn prune(&self, group: impl AsRef<Path>) -> Result<bool> {
+        self.prune_some(group, GROUPS_MAX).map(|pruned| pruned == Pruned::All)
+    }
+
+    /// The same with so many groups at most. `EBUSY` when a process is left somewhere.
+    pub fn prune_some(&self, group: impl AsRef<Path>, most: usize) -> Result<Pruned> {
         let group = group.as_ref();
+        let pruned = |is_gone| if is_gone { Pruned::All } else { Pruned::WasGone };
         match self.remove(group) {
             Err(e) if e.errno == libc::EBUSY => {
                 let below = self.open_dir(group);
-                match below.and_then(|below| walk::walk(below, group, &mut Prune)) {
+                match below.and_then(|below| walk::walk(below, group, most, &mut Prune)) {
                     // Somebody else removes the same.
                     Err(e) if !e.is_gone() => Err(e),
+                    Ok(false) if most < GROUPS_MAX => Ok(Pruned::Some),
                     // What keeps one is said of the group itself.
-                    _ => self.remove(group),
+                    _ => self.remove(group).map(pruned),
                 }
             }
-            other => other,
+            other => other.map(pruned),
         }
     }
 
@@ -270,15 +289,26 @@ impl Tree {
 
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: impl AsRef<Path>) -> Result<Vec<i32>> {
-        let mut pids = Vec::new();
-        self.each_below(group.as_ref(), &mut |_, more| pids.extend(more))?;
-        Ok(pids)
+        self.some_procs_below(group, GROUPS_MAX).map(|(pids, _)| pids)
+    }
+
+    /// The same of so many groups at most, the group itself first, and whether those are all.
+    pub fn some_procs_below(
+        &self,
+        group: impl AsRef<Path>,
+        most: usize,
+    ) -> Result<(Vec<i32>, bool)> {
+        let (group, mut pids) = (group.as_ref(), Vec::new());
+        let mut tell = |_: &Path, more| pids.extend::<Vec<i32>>(more);
+        let is_all = walk::walk(self.open_dir(group)?, group, most, &mut Listing(&mut tell))?;
+        Ok((pids, is_all))
     }
 
     /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none,
-    /// and those of threaded ones are told of as their domain's. Beyond [`walk::GROUPS_MAX`] groups none is told of.
+    /// and those of threaded ones are told of as their domain's. Beyond [`GROUPS_MAX`] groups none is told of.
     pub fn each_below(&self, group: &Path, tell: &mut impl FnMut(&Path, Vec<i32>)) -> Result<()> {
-        walk::walk(self.open_dir(group)?, group, &mut Listing(tell))
+        let top = self.open_dir(group)?;
+        walk::walk(top, group, GROUPS_MAX, &mut Listing(tell)).map(|_| ())
     }
 
     /// CPU time used by the group and everything below, microseconds (`cpu.stat`; there even

@@ -23,8 +23,8 @@ use warren_core::machine::Core;
 use warren_core::model::ids::UnitId;
 use warren_core::settings::Compiled;
 use warren_sys::Result;
-use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
+use warren_sys::cgroup::{GROUPS_MAX, Pruned, Tree};
 use warren_trace::words::Counter;
 use warren_unit::config::Delegate;
 use warren_unit::settings::Id;
@@ -36,6 +36,39 @@ const PIDS_MAX: &str = "pids.max";
 
 /// Nobody in the group can make another process.
 const NO_PIDS: &str = "0";
+
+/// Groups below that of a unit which the loop looks at or removes by itself. Who has a group delegated makes as many as he
+/// likes: with more a thread does it.
+const AT_ONCE_MAX: usize = 256;
+
+/// Walks by which a thread removes the groups below that of a unit, at most: some that the unit left may make others
+/// for ever.
+const WALKS_MAX: usize = 64;
+
+/// Processes of a unit.
+pub struct Listed {
+    /// Their numbers.
+    pub pids: Vec<i32>,
+    /// There are no others in groups that were not looked at.
+    pub is_all: bool,
+}
+
+/// What became of a unit's group.
+pub enum Removed {
+    /// It is gone, but for the processes that are left over and keep it.
+    All {
+        /// Them.
+        left: Vec<i32>,
+    },
+    /// Some groups below it are gone, and there are more: its path.
+    Some(String),
+}
+
+impl Removed {
+    fn all() -> Removed {
+        Removed::All { left: Vec::new() }
+    }
+}
 
 /// Where processes of a delegated unit run that are not its main process, below its group.
 const CONTROL_GROUP: &str = ".control";
@@ -506,19 +539,27 @@ impl Groups {
         }
     }
 
-    /// The processes of the unit's group and of groups below it, as far as they can be listed.
+    /// The processes of the unit's group and of groups below it, those of the group itself first, as far as they can be
+    /// listed at once.
     pub fn processes(&self, unit: UnitId) -> Vec<i32> {
-        self.listed(unit).unwrap_or_default()
+        self.listed(unit).map(|listed| listed.pids).unwrap_or_default()
     }
 
     /// The same; none if it has no group, and nothing if they cannot be listed: there are no cgroups, or
     /// no descriptors to read of them.
-    pub fn listed(&self, unit: UnitId) -> Option<Vec<i32>> {
+    pub fn listed(&self, unit: UnitId) -> Option<Listed> {
         let tree = self.tree.as_ref()?;
-        match self.path(unit).map(|path| tree.procs_below(path)) {
+        match self.path(unit).map(|path| tree.some_procs_below(path, AT_ONCE_MAX)) {
+            Some(Ok((pids, is_all))) => Some(Listed { pids, is_all }),
             Some(Err(error)) if !error.is_gone() => None,
-            listed => Some(listed.and_then(Result::ok).unwrap_or_default()),
+            _ => Some(Listed { pids: Vec::new(), is_all: true }),
         }
+    }
+
+    /// Whether the unit's group is of a run before and is to be made anew: nobody is in it any more.
+    pub fn is_outdated(&self, unit: UnitId) -> bool {
+        let is_old = |group: &Group| group.stale && group.removed.is_none();
+        self.made.get(&unit).is_some_and(is_old) && !self.is_populated(unit)
     }
 
     /// Whether a process is in a group that is neither the unit's nor below it. Of one that has ended, and waits to
@@ -669,12 +710,20 @@ impl Groups {
         }
     }
 
-    /// Removes the unit's group, and groups that its processes made below. Returns the processes
-    /// that are left over and keep it.
-    pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
+    /// Removes the unit's group, and groups that its processes made below, as far as that is done at once.
+    pub fn remove(&mut self, unit: UnitId) -> Removed {
         let path = self.forget(unit);
-        let (Some(tree), Some(path)) = (&self.tree, path) else { return Vec::new() };
-        remove(tree, &path)
+        let (Some(tree), Some(path)) = (&self.tree, path) else { return Removed::all() };
+        match tree.prune_some(&path, AT_ONCE_MAX) {
+            Ok(Pruned::All | Pruned::WasGone) => Removed::all(),
+            Ok(Pruned::Some) => Removed::Some(path),
+            // Processes that KillMode= spared are left over and keep it.
+            Err(_) => match tree.some_procs_below(&path, AT_ONCE_MAX) {
+                Ok((left, true)) => Removed::All { left },
+                Ok((_, false)) => Removed::Some(path),
+                Err(_) => Removed::all(),
+            },
+        }
     }
 
     /// Whether the unit's group may have been killed, and somebody is in it still: what is to run in it
@@ -855,10 +904,10 @@ fn make_anew(tree: &Tree, path: &str) -> Result<bool> {
     if tree.make(path)? {
         return Ok(false);
     }
-    if tree.prune(path).is_err() {
-        return Ok(true);
+    match tree.prune_some(path, AT_ONCE_MAX) {
+        Ok(Pruned::All | Pruned::WasGone) => Ok(!tree.make(path)?),
+        Ok(Pruned::Some) | Err(_) => Ok(true),
     }
-    Ok(!tree.make(path)?)
 }
 
 /// Removes a group, and groups that processes made below it. Returns the processes that are left
@@ -869,7 +918,11 @@ pub fn remove(tree: &Tree, path: &str) -> Vec<i32> {
     }
     // Left-over groups of the unit's own: they go if they are empty, else they stay as what they
     // are, processes that KillMode= spared.
-    let _ = tree.prune(path);
+    for _ in 0..WALKS_MAX {
+        if tree.prune_some(path, GROUPS_MAX - 1) != Ok(Pruned::Some) {
+            break;
+        }
+    }
     tree.procs_below(path).unwrap_or_default()
 }
 

@@ -49,6 +49,7 @@ impl Daemon {
         if self.must_wait(&effect) {
             return self.stages.shutdown.sweep.hold(effect, self.stages.recovery.is_resuming);
         }
+        let Some(effect) = self.hold_for_group(effect) else { return };
         if let Some((id, error)) = self.lacks_protection(&effect) {
             return self.done(id, Done::Failed { error });
         }
@@ -344,7 +345,8 @@ impl Daemon {
         let tracked = self.cgroup.groups.exist();
         match pid_file {
             None => {
-                let pid = only_child_of_init(&self.cgroup.groups.processes(unit));
+                let listed = self.cgroup.groups.listed(unit).filter(|listed| listed.is_all);
+                let pid = listed.and_then(|listed| only_child_of_init(&listed.pids));
                 self.done(id, Done::MainProcess { pid });
             }
             Some(path) => {

@@ -8,6 +8,7 @@ use warren_sys::signal::SIGKILL;
 
 use crate::base::clock::now;
 use crate::base::say::say;
+use crate::cgroup::tree::Listed;
 use crate::daemon::Daemon;
 use crate::shutdown::sweep::{NAMED_MAX, command};
 
@@ -71,7 +72,7 @@ impl Daemon {
     }
 
     fn kill_group(&mut self, unit: UnitId) {
-        let mut pids = self.group_processes(unit);
+        let Listed { mut pids, is_all } = self.group_processes(unit);
         let count = pids.len();
         let elsewhere = self.known_elsewhere(unit);
         pids.extend(&elsewhere);
@@ -82,7 +83,7 @@ impl Daemon {
         for pid in elsewhere {
             self.process.table.signal(pid as u32, SIGKILL);
         }
-        if count > KILLED_AT_ONCE_MAX
+        if (count > KILLED_AT_ONCE_MAX || !is_all)
             && let Some(task) = self.cgroup.groups.kill_task(unit)
         {
             return self.run_kill(unit, task);

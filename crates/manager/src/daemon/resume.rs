@@ -55,10 +55,15 @@ impl FormerHolders {
         };
         let runs = || restored.runs.iter().map(|(&unit, run)| (unit, run));
         let ids = |(unit, _)| unit;
+        // Those that were being removed.
+        let cleared = restored.late.iter().filter_map(|late| match late {
+            Late::CleanUp(unit, _) => Some(*unit),
+            _ => None,
+        });
         FormerHolders {
             sockets: runs().filter(|(_, run)| run.holds_sockets()).map(ids).collect(),
             traps: runs().filter(|(unit, run)| has_trap(*unit, run)).map(ids).collect(),
-            groups: runs().filter(|(_, run)| has_group(run)).map(ids).collect(),
+            groups: runs().filter(|(_, run)| has_group(run)).map(ids).chain(cleared).collect(),
         }
     }
 }
@@ -227,7 +232,9 @@ impl Daemon {
 
     fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
         self.core.unit_of_pid(pid) == Some(unit)
-            || self.cgroup.groups.processes(unit).contains(&(pid as i32))
+            || self.cgroup.groups.path(unit).is_some()
+                && warren_sys::process::exists(pid as i32)
+                && !self.cgroup.groups.is_elsewhere(unit, pid as i32)
     }
 
     /// Whether a helper has answered what the last incarnation asked for this effect.

@@ -1,5 +1,6 @@
 //! Signals to processes of units.
 
+use crate::cgroup::tree::Listed;
 use crate::daemon::Daemon;
 use crate::process::signals::{
     AT_ONCE_PER_TURN_MAX, GroupSignal, LISTINGS_MAX, LOOKED_AT_PER_TURN_MAX, SIGCONT, SIGHUP,
@@ -8,6 +9,7 @@ use crate::process::signals::{
 use std::collections::BTreeSet;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::{Done, FollowUp, KillTarget};
+use warren_sys::cgroup::Tree;
 
 impl Daemon {
     /// Sends the signal of an effect, which is answered when all that are meant had it.
@@ -38,8 +40,7 @@ impl Daemon {
             return self.process.kills.other_processes.push_back(asked);
         }
         self.process.kills.signalled_at_once += usize::from(has_main);
-        self.signal_rest(&mut asked);
-        self.signalled(id, unit, signal, asked.sent);
+        self.signal_rest(asked);
     }
 
     /// Answers for the signal of a group.
@@ -55,17 +56,37 @@ impl Daemon {
         let (id, then, seen) = (EffectId(0), FollowUp::default(), BTreeSet::new());
         let mut asked = GroupSignal { id, unit, signal, then, main: None, seen, sent: 0 };
         self.signal_main(&mut asked);
-        self.signal_rest(&mut asked);
+        if !self.signal_listed(&mut asked) {
+            self.signal_beside(asked);
+        }
     }
 
     /// Signals the others of groups whose main process had its signal, of some of them: those of
     /// whose units nobody is left, or wants to know any more, are passed by.
     pub(crate) fn signal_others(&mut self) {
         for _ in 0..LOOKED_AT_PER_TURN_MAX {
-            let Some(mut asked) = self.next_others() else { return };
-            self.signal_rest(&mut asked);
-            self.signalled(asked.id, asked.unit, asked.signal, asked.sent);
+            let Some(asked) = self.next_others() else { return };
+            self.signal_rest(asked);
         }
+    }
+
+    /// Signals the others of a group, and answers for it, at once unless there are many groups below.
+    fn signal_rest(&mut self, mut asked: GroupSignal) {
+        match self.signal_listed(&mut asked) {
+            true => self.signalled(asked.id, asked.unit, asked.signal, asked.sent),
+            false => self.signal_beside(asked),
+        }
+    }
+
+    /// Has a thread signal those of all groups below that of a unit, which answers for it.
+    fn signal_beside(&self, asked: GroupSignal) {
+        let path = self.cgroup.groups.path(asked.unit).map(str::to_owned);
+        let (Some(root), Some(path)) = (self.shared.tree_path(), path) else { return };
+        let id = asked.id;
+        self.event_loop.workers.run(id, move || match Tree::open(&root) {
+            Ok(tree) => Done::Killed { processes: asked.signal_below(&tree, &path) },
+            Err(e) => Done::Failed { error: e.to_string() },
+        });
     }
 
     fn next_others(&mut self) -> Option<GroupSignal> {
@@ -94,19 +115,24 @@ impl Daemon {
     /// listing and its signal would leave a child that nobody asks: a fork that is under way when the
     /// signal comes fails and is begun anew by the kernel after it, so the group is listed again when
     /// all were signalled. Where nobody else is, one listing is enough.
-    fn signal_rest(&self, asked: &mut GroupSignal) {
+    /// False if there are more groups below than are listed at once.
+    fn signal_listed(&self, asked: &mut GroupSignal) -> bool {
         if let Some(main) = asked.main.filter(|_| asked.then.resume) {
             self.process.table.signal(main as u32, SIGCONT);
         }
         for _ in 0..LISTINGS_MAX {
-            let listed = self.group_processes(asked.unit);
-            let new: Vec<i32> = listed.into_iter().filter(|&pid| asked.seen.insert(pid)).collect();
+            let Listed { pids, is_all } = self.group_processes(asked.unit);
+            if !is_all {
+                return false;
+            }
+            let new: Vec<i32> = pids.into_iter().filter(|&pid| asked.seen.insert(pid)).collect();
             if new.is_empty() {
                 break;
             }
             let one = |&pid: &i32| self.signal_one(pid, asked.signal, asked.then);
             asked.sent += new.iter().filter(|pid| one(pid)).count() as u32;
         }
+        true
     }
 
     fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
@@ -121,7 +147,7 @@ impl Daemon {
     }
 
     /// Where they cannot be listed, the processes that the core knows.
-    pub(crate) fn group_processes(&self, unit: UnitId) -> Vec<i32> {
+    pub(crate) fn group_processes(&self, unit: UnitId) -> Listed {
         if let Some(listed) = self.cgroup.groups.listed(unit) {
             return listed;
         }
@@ -130,6 +156,7 @@ impl Daemon {
         let control = run.control_pid().map(|p| p as i32);
         let is_its = |effect| self.core.effect_unit(effect) == Some(unit);
         let tools = self.spawning.tools.pids().filter(|&(_, effect)| is_its(effect));
-        main.into_iter().chain(control).chain(tools.map(|(pid, _)| pid as i32)).collect()
+        let known = main.into_iter().chain(control).chain(tools.map(|(pid, _)| pid as i32));
+        Listed { pids: known.collect(), is_all: true }
     }
 }

@@ -1,16 +1,21 @@
 //! What the loop has removed beside it.
 
 use crate::base::say::say;
+use crate::cgroup::tree::Removed;
 use crate::daemon::Daemon;
 use crate::mount::automounts::{GOES_WITHIN, Going, SET_WITHIN};
-use crate::shutdown::sweep::{DelayedEffect, Group, ROOT_MOUNT, name_left_over};
+use crate::shutdown::sweep::{self, DelayedEffect, Group, ROOT_MOUNT, name_left_over};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
-use warren_core::model::ids::UnitId;
+use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::persist::run_state::Late;
 use warren_core::protocol::event::{Done, Effect, Event};
 use warren_sys::cgroup::Tree;
 use warren_unit::{Relation, UnitName, UnitType};
+
+/// Workers answer for a group that they removed under this bit and the unit's id.
+const CLEARED: u64 = 1 << 59;
 
 impl Daemon {
     /// Removes the group of a unit that is down.
@@ -29,14 +34,72 @@ impl Daemon {
                     .groups
                     .begin(unit, Group { tree, path, unit: name.clone(), invocation });
             }
-            tree => {
+            Some(tree) => {
+                let name = name.clone();
                 let path = self.cgroup.groups.path(unit).map(str::to_owned);
-                name_left_over(name, invocation, &self.cgroup.groups.remove(unit));
-                if let (Some(tree), Some(path)) = (tree, path) {
-                    self.remove_slices_above(&tree, &path);
+                match (self.cgroup.groups.remove(unit), path) {
+                    (Removed::All { left }, path) => {
+                        name_left_over(&name, invocation, &left);
+                        path.iter().for_each(|path| self.remove_slices_above(&tree, path));
+                    }
+                    (Removed::Some(path), _) => {
+                        self.clear_beside(unit, Group { tree, path, unit: name, invocation });
+                    }
                 }
             }
+            None => {}
         }
+    }
+
+    /// Has a thread remove a group below which there are many.
+    fn clear_beside(&mut self, unit: UnitId, group: Group) {
+        self.stages.shutdown.sweep.cleared.insert(unit, group.path.clone());
+        let id = EffectId(CLEARED | u64::from(unit.0));
+        self.event_loop.workers.run(id, move || match Tree::open(group.tree.path()) {
+            Ok(tree) => {
+                sweep::remove(vec![Group { tree: Arc::new(tree), ..group }]);
+                Done::Ok
+            }
+            Err(e) => Done::Failed { error: e.to_string() },
+        });
+    }
+
+    /// A thread has removed a group; false if the effect is another one.
+    pub(crate) fn group_cleared(&mut self, effect: EffectId, result: &Done) -> bool {
+        if effect.0 & CLEARED == 0 {
+            return false;
+        }
+        let unit = UnitId(effect.0 as u32);
+        let Some(path) = self.stages.shutdown.sweep.cleared.remove(&unit) else { return true };
+        if let Done::Failed { error } = result {
+            say!("cannot remove the cgroups below {path}: {error}");
+        }
+        if let Some(tree) = self.cgroup.groups.tree().cloned() {
+            self.remove_slices_above(&tree, &path);
+        }
+        true
+    }
+
+    /// Holds what is to begin in a group that is being removed, or has to be first; nothing else.
+    pub(crate) fn hold_for_group(&mut self, effect: Effect) -> Option<Effect> {
+        let unit = match &effect {
+            Effect::Spawn(_, spawn) => spawn.unit,
+            Effect::MakeCgroup { unit, .. }
+            | Effect::AttachProcesses { unit, .. }
+            | Effect::Listen { unit, .. }
+            | Effect::Mount { unit, .. } => *unit,
+            _ => return Some(effect),
+        };
+        if self.cgroup.groups.is_outdated(unit) {
+            self.remove_group(unit);
+        }
+        let sweep = &mut self.stages.shutdown.sweep;
+        if sweep.cleared.is_empty() || !sweep.is_cleared(&self.core.group_path(unit)) {
+            return Some(effect);
+        }
+        let resuming = self.stages.recovery.is_resuming;
+        sweep.held_for_groups.push(DelayedEffect { effect, resuming });
+        None
     }
 
     /// A slice that went down while a unit's group was still in it, as is possible where the unit's `Slice=` was
@@ -79,8 +142,11 @@ impl Daemon {
         let groups =
             self.stages.shutdown.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
         let traps = self.triggers.traps.going().map(|trap| Late::CloseTrap(trap.unit));
+        let cleared = self.stages.shutdown.sweep.cleared.keys();
+        let cleared: Vec<Late> = cleared.map(|&unit| Late::CleanUp(unit, false)).collect();
         groups
             .chain(traps)
+            .chain(cleared)
             .chain(self.triggers.sockets.removing().map(Late::CloseSockets))
             .collect()
     }
@@ -102,19 +168,25 @@ impl Daemon {
     /// Carries out what waited, if it need not wait any more and is not given up.
     pub(crate) fn carry_out_held(&mut self) {
         if !self.stages.shutdown.sweep.held.is_empty() && self.has_gone() {
-            let resumes = self.stages.recovery.is_resuming;
-            let core = &self.core;
-            let is_wanted =
-                |held: &DelayedEffect| held.effect.id().and_then(|id| core.effect_unit(id));
             let held = std::mem::take(&mut self.stages.shutdown.sweep.held);
-            let held: Vec<DelayedEffect> =
-                held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
-            for held in held {
-                self.stages.recovery.is_resuming = held.resuming;
-                self.carry_out(held.effect);
-            }
-            self.stages.recovery.is_resuming = resumes;
+            self.carry_out_wanted(held);
         }
+        if !self.stages.shutdown.sweep.held_for_groups.is_empty() {
+            // Those whose groups have not gone are held again.
+            let held = std::mem::take(&mut self.stages.shutdown.sweep.held_for_groups);
+            self.carry_out_wanted(held);
+        }
+    }
+
+    fn carry_out_wanted(&mut self, mut held: Vec<DelayedEffect>) {
+        let resumes = self.stages.recovery.is_resuming;
+        let core = &self.core;
+        held.retain(|held| held.effect.id().and_then(|id| core.effect_unit(id)).is_some());
+        for held in held {
+            self.stages.recovery.is_resuming = held.resuming;
+            self.carry_out(held.effect);
+        }
+        self.stages.recovery.is_resuming = resumes;
     }
 
     /// Waits no longer for automount points that cannot be taken away in time: the way to them leads
@@ -140,7 +212,9 @@ impl Daemon {
     /// Whether everything that was to be taken away has gone. If not, the loop is woken when more
     /// has.
     pub(crate) fn is_swept(&mut self) -> bool {
-        let groups = self.stages.shutdown.sweep.groups.is_idle();
-        self.has_gone() && groups && self.stages.shutdown.sweep.held.is_empty()
+        let sweep = &mut self.stages.shutdown.sweep;
+        let groups = sweep.groups.is_idle() && sweep.cleared.is_empty();
+        let is_held = sweep.held().next().is_some();
+        self.has_gone() && groups && !is_held
     }
 }

@@ -8,10 +8,13 @@
 
 use crate::base::worker_pool::Workers;
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::protocol::event::FollowUp;
+use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
+use warren_sys::process;
 pub(crate) use warren_sys::signal::{SIGCONT, SIGHUP, SIGKILL};
 
 /// A group whose processes fork is listed so often for one signal.
@@ -61,4 +64,27 @@ pub(crate) struct GroupSignal {
     pub(crate) seen: BTreeSet<i32>,
     /// How many had it.
     pub(crate) sent: u32,
+}
+
+impl GroupSignal {
+    /// Signals those of a group and of all below it, each when its group is read, so that a number is of whom it was read of.
+    /// How many have had the signal, with those before.
+    pub(crate) fn signal_below(mut self, tree: &Tree, path: &str) -> u32 {
+        for _ in 0..LISTINGS_MAX {
+            let before = self.seen.len();
+            let mut tell = |_: &Path, pids: Vec<i32>| {
+                for pid in pids.into_iter().filter(|pid| self.seen.insert(*pid)) {
+                    self.sent += u32::from(process::kill(pid, self.signal).is_ok());
+                    let then = [(self.then.hangup, SIGHUP), (self.then.resume, SIGCONT)];
+                    for (_, signal) in then.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+                        let _ = process::kill(pid, signal);
+                    }
+                }
+            };
+            if tree.each_below(Path::new(path), &mut tell).is_err() || self.seen.len() == before {
+                break;
+            }
+        }
+        self.sent
+    }
 }

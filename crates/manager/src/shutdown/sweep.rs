@@ -1,13 +1,16 @@
 //! What units leave behind that is taken away off the loop: automount points always, what sockets were
 //! known by where the way there may take a moment, cgroups at the end, when thousands go at once and nobody
-//! can want them back.
+//! can want them back, and before that those with many groups below.
 //!
-//! What may meet an automount point or socket that is still going (a mount, another trap) waits for it. Last
-//! steps are taken when everything has gone ([`Daemon::is_swept`]).
+//! What may meet an automount point or socket that is still going (a mount, another trap) waits for it, and what begins
+//! in a cgroup for that. Last steps are taken when everything has gone ([`Daemon::is_swept`]).
 
 use crate::base::batch_worker::Aside;
 use crate::cgroup::tree;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use warren_core::model::ids::UnitId;
 use warren_core::protocol::event::Effect;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
@@ -32,6 +35,10 @@ pub(crate) struct Group {
 pub struct Sweep {
     pub(crate) groups: Aside<Group>,
     pub(crate) held: Vec<DelayedEffect>,
+    /// Groups below which there are many, by the units that they were of, with their paths: a thread removes them.
+    pub(crate) cleared: BTreeMap<UnitId, String>,
+    /// What is to be begun in one of those.
+    pub(crate) held_for_groups: Vec<DelayedEffect>,
 }
 
 /// An effect that waits.
@@ -44,7 +51,12 @@ pub(crate) struct DelayedEffect {
 impl Sweep {
     /// Nothing is under way. The loop is woken through `wake`.
     pub fn new(wake: Arc<EventFd>) -> Sweep {
-        Sweep { groups: Aside::new("groups", wake, remove), held: Vec::new() }
+        Sweep {
+            groups: Aside::new("groups", wake, remove),
+            held: Vec::new(),
+            cleared: BTreeMap::new(),
+            held_for_groups: Vec::new(),
+        }
     }
 
     /// This effect waits until all that is to go has gone; it may be one that the
@@ -55,7 +67,13 @@ impl Sweep {
 
     /// The effects that wait.
     pub fn held(&self) -> impl Iterator<Item = &Effect> {
-        self.held.iter().map(|held| &held.effect)
+        self.held.iter().chain(&self.held_for_groups).map(|held| &held.effect)
+    }
+
+    /// Whether a group, by its path, is being removed, or one that it lies in.
+    pub fn is_cleared(&self, path: &str) -> bool {
+        let is_within = |above: &String| Path::new(path).starts_with(above);
+        self.cleared.values().any(is_within)
     }
 }
 

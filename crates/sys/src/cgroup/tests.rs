@@ -95,6 +95,7 @@ fn life_of_a_group(top: &Tree, name: &str) {
     assert_eq!(top.prune(name), Ok(false));
     two_may_remove_the_same(top, name);
     depth_costs_nothing(top, name);
+    many_are_looked_at_and_removed_a_few_at_a_time(top, name);
     assert_eq!(top.exists(name), Ok(false));
 }
 
@@ -159,6 +160,31 @@ fn two_may_remove_the_same(top: &Tree, name: &str) {
         });
         assert!((one || other) && !top.exists(name).expect("it can be looked at"));
     }
+}
+
+fn many_are_looked_at_and_removed_a_few_at_a_time(top: &Tree, name: &str) {
+    const GROUPS: usize = 100;
+    top.make(name).expect("groups can be made");
+    for child in 0..GROUPS {
+        top.make(format!("{name}/g{child:03}/below")).expect("groups can be made");
+    }
+    let mut cat = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().expect("cat");
+    top.attach(name, cat.id() as i32).expect("a child can be moved");
+    let all = 2 * GROUPS + 1;
+    for most in [1, 2, GROUPS, all - 1, all, all + 1] {
+        let found = top.some_procs_below(name, most).expect("they can be listed");
+        assert_eq!(found, (vec![cat.id() as i32], most >= all), "{most}");
+    }
+    // The group itself is one of them.
+    assert_eq!(top.prune_some(name, 61), Ok(Pruned::Some));
+    let left = top.count_children(name).expect("it is there");
+    assert!((1..GROUPS).contains(&left), "{left}");
+    let pruned = top.prune_some(name, all).map_err(|e| e.errno);
+    assert_eq!(pruned, Err(libc::EBUSY), "somebody is in it");
+    top.kill(name).expect("cgroup.kill");
+    cat.wait().expect("our child");
+    assert_eq!(top.prune_some(name, 1), Ok(Pruned::All));
+    assert_eq!(top.prune_some(name, 1), Ok(Pruned::WasGone));
 }
 
 #[test]

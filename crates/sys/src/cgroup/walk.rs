@@ -27,15 +27,18 @@ pub(super) trait Visit {
     fn leave(&mut self, above: BorrowedFd<'_>, name: &OsStr) -> Result<()>;
 }
 
-/// Walks over a group, which is open and at this path, and all below it.
-pub(super) fn walk(top: OwnedFd, path: &Path, visit: &mut impl Visit) -> Result<()> {
+/// Walks over a group, which is open and at this path, and all below it, `most` groups in all. Whether it has seen all.
+pub(super) fn walk(top: OwnedFd, path: &Path, most: usize, visit: &mut impl Visit) -> Result<bool> {
     let (mut here, mut path) = (top, path.to_path_buf());
     visit.enter(&path, here.as_fd())?;
-    let mut levels = vec![names_below(here.as_fd(), &path)?];
-    let mut seen = 1;
+    let mut levels = vec![names_below(here.as_fd(), &path, most)?];
+    let (mut seen, mut is_all) = (1, true);
     while let Some(names) = levels.last_mut() {
-        let next = names.pop().filter(|_| seen < GROUPS_MAX);
-        let Some(name) = next else {
+        if seen == most {
+            is_all &= names.is_empty();
+            names.clear();
+        }
+        let Some(name) = names.pop() else {
             levels.pop();
             if !levels.is_empty() {
                 let name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
@@ -53,7 +56,7 @@ pub(super) fn walk(top: OwnedFd, path: &Path, visit: &mut impl Visit) -> Result<
         path.push(&name);
         let entered = open(here.as_fd(), &name, &path).and_then(|group| {
             visit.enter(&path, group.as_fd())?;
-            names_below(group.as_fd(), &path).map(|names| (group, names))
+            names_below(group.as_fd(), &path, most - seen).map(|names| (group, names))
         });
         match entered {
             Ok((group, names)) => {
@@ -64,7 +67,7 @@ pub(super) fn walk(top: OwnedFd, path: &Path, visit: &mut impl Visit) -> Result<
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(is_all)
 }
 
 fn open(above: BorrowedFd<'_>, name: &OsStr, path: &PathBuf) -> Result<OwnedFd> {
@@ -72,8 +75,8 @@ fn open(above: BorrowedFd<'_>, name: &OsStr, path: &PathBuf) -> Result<OwnedFd> 
     rustix::fs::openat(above, name, flags, Mode::empty()).call_on("open cgroup", path)
 }
 
-/// The last by name first.
-fn names_below(group: BorrowedFd<'_>, path: &Path) -> Result<Vec<OsString>> {
+/// The last by name first. Of more than `most` that many and one.
+fn names_below(group: BorrowedFd<'_>, path: &Path, most: usize) -> Result<Vec<OsString>> {
     let mut names = Vec::new();
     // The kernel counts the groups below in the links, beside its name and its own `.`.
     if rustix::fs::fstat(group).call_on("stat", path)?.st_nlink <= 2 {
@@ -88,6 +91,9 @@ fn names_below(group: BorrowedFd<'_>, path: &Path) -> Result<Vec<OsString>> {
         let name = entry.file_name().to_bytes();
         if entry.file_type() == FileType::Directory && name != b"." && name != b".." {
             names.push(OsString::from_vec(name.to_vec()));
+        }
+        if names.len() > most {
+            break;
         }
     }
     names.sort_unstable_by(|a, b| b.as_bytes().cmp(a.as_bytes()));
