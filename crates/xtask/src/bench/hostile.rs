@@ -32,6 +32,9 @@ const SETS_DEFAULT: u32 = 1000;
 /// Rounds of probes beside each attack.
 const ROUNDS: u32 = 20;
 
+/// Services that are named to one systemctl.
+const STOPPED_AT_ONCE: usize = 100;
+
 /// The log daemon has settled when it writes in less time, a tenth of so many times one after the other.
 const SETTLED: Duration = Duration::from_millis(20);
 const SETTLING_MAX: u32 = 500;
@@ -306,6 +309,17 @@ impl Bench<'_> {
             self.subject.inside(&["systemctl", "stop", &service(set)])?;
         }
         Ok(set)
+    }
+
+    /// Stops the services that probes have started by connecting: each has a process and a stream to the log.
+    fn stop_connected(&self) -> Result<()> {
+        let services: Vec<String> = (1..=self.used.min(self.sets)).map(service).collect();
+        for some in services.chunks(STOPPED_AT_ONCE) {
+            let some = some.iter().map(String::as_str);
+            let argv: Vec<&str> = ["systemctl", "stop"].into_iter().chain(some).collect();
+            self.subject.inside(&argv)?;
+        }
+        Ok(())
     }
 
     /// The first connection to the socket of a set: its service answers.

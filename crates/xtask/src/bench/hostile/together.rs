@@ -54,6 +54,7 @@ impl Bench<'_> {
         let (rounds, reloads) = (course.rounds, course.reloads);
         println!("  {rounds} rounds, {reloads} reloads, the longest {:?}", course.longest_reload);
         self.settle()?;
+        self.stop_connected()?;
         let kept = self.come_back(&quiet.1)?;
         is_all_there(&daemons, self.subject.pid)?;
         let lines = self.kept_lines()?;
