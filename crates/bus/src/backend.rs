@@ -16,7 +16,7 @@ use warren_core::model::time::Moment;
 use warren_core::protocol::request::{Asker, CleanKind, KillWhom};
 use warren_core::settings::Compiled;
 use warren_core::view::View;
-use warren_unit::config::ShowStatus;
+use warren_unit::config::{ShowStatus, Watchdog, WatchdogTime};
 use warren_unit::escape::path_unescape;
 use warren_unit::install::Remark;
 use warren_unit::{Defaults, UnitName};
@@ -368,6 +368,20 @@ pub enum ManagerSetting {
     ServiceWatchdogs(bool),
     /// What the console shows of units; nothing for what the manager began with.
     ShowStatus(Option<ShowStatus>),
+    /// A time of the machine's watchdog.
+    WatchdogTime(WatchdogProperty, WatchdogTime),
+    /// What the kernel does a while before the watchdog resets the machine; empty for nothing.
+    WatchdogGovernor(String),
+}
+
+/// Which time of the machine's watchdog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum WatchdogProperty {
+    Runtime,
+    Pre,
+    Reboot,
+    Kexec,
 }
 
 impl ManagerSetting {
@@ -378,6 +392,11 @@ impl ManagerSetting {
             ManagerSetting::LogTarget(_) => "LogTarget",
             ManagerSetting::ServiceWatchdogs(_) => "ServiceWatchdogs",
             ManagerSetting::ShowStatus(_) => "ShowStatus",
+            ManagerSetting::WatchdogTime(WatchdogProperty::Runtime, _) => "RuntimeWatchdogUSec",
+            ManagerSetting::WatchdogTime(WatchdogProperty::Pre, _) => "RuntimeWatchdogPreUSec",
+            ManagerSetting::WatchdogTime(WatchdogProperty::Reboot, _) => "RebootWatchdogUSec",
+            ManagerSetting::WatchdogTime(WatchdogProperty::Kexec, _) => "KExecWatchdogUSec",
+            ManagerSetting::WatchdogGovernor(_) => "RuntimeWatchdogPreGovernor",
         }
     }
 }
@@ -621,6 +640,8 @@ pub struct Facts {
     pub tasks_ceiling: u64,
     /// Default settings.
     pub defaults: Arc<Defaults>,
+    /// The machine's watchdog, as the manager's file has it, or clients.
+    pub watchdog: Arc<Watchdog>,
 }
 
 impl Default for Facts {
@@ -644,6 +665,7 @@ impl Default for Facts {
             memory_bytes: u64::MAX,
             tasks_ceiling: u64::MAX,
             defaults: Arc::default(),
+            watchdog: Arc::default(),
         }
     }
 }

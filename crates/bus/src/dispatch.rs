@@ -1,7 +1,7 @@
 //! From a message to what it comes to: which object, which interface, which member.
 
 use crate::authority::{self, Action, Question};
-use crate::backend::{Backend, Call, LOG_LEVELS, ManagerSetting};
+use crate::backend::{Backend, Call, LOG_LEVELS, ManagerSetting, WatchdogProperty};
 use crate::broker::NAME;
 use crate::descriptors::Descriptors;
 use crate::error::BusError;
@@ -19,6 +19,10 @@ use crate::wire::{Header, Message, Writer};
 use warren_core::model::ids::{JobId, UnitId};
 use warren_core::view::View;
 use warren_unit::UnitName;
+use warren_unit::config::WatchdogTime;
+
+/// Longest name of what the kernel does before a watchdog resets the machine (linux/watchdog.h), bytes.
+const GOVERNOR_BYTES_MAX: usize = 20;
 
 const PEER: &str = "org.freedesktop.DBus.Peer";
 const INTROSPECTABLE: &str = "org.freedesktop.DBus.Introspectable";
@@ -317,13 +321,28 @@ fn set(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         "LogLevel" => ManagerSetting::LogLevel(log_level(body.str()?)?),
         "LogTarget" => ManagerSetting::LogTarget(body.str()?.to_owned()),
         "ServiceWatchdogs" => ManagerSetting::ServiceWatchdogs(body.bool()?),
-        _ => {
-            let text = format!("Setting {name} is not supported by this manager.");
-            return Err(BusError::not_supported(text).into());
-        }
+        "RuntimeWatchdogUSec" => watchdog_time(WatchdogProperty::Runtime, body.u64()?),
+        "RuntimeWatchdogPreUSec" => watchdog_time(WatchdogProperty::Pre, body.u64()?),
+        "RebootWatchdogUSec" => watchdog_time(WatchdogProperty::Reboot, body.u64()?),
+        "KExecWatchdogUSec" => watchdog_time(WatchdogProperty::Kexec, body.u64()?),
+        "RuntimeWatchdogPreGovernor" => ManagerSetting::WatchdogGovernor(governor(body.str()?)?),
+        _ => return Err(BusError::read_only(format!("Property '{name}' is not writable.")).into()),
     };
     let step = Step::Ask(Call::SetProperty(setting), Then::Nothing);
     Ok(Dispatched { signature: String::new(), step })
+}
+
+fn watchdog_time(property: WatchdogProperty, usec: u64) -> ManagerSetting {
+    ManagerSetting::WatchdogTime(property, WatchdogTime::of_usec(usec))
+}
+
+/// A name of one of the kernel's, which goes into a file of sysfs.
+fn governor(name: &str) -> Result<String, BusError> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    match name.len() <= GOVERNOR_BYTES_MAX && name.chars().all(is_name) {
+        true => Ok(name.to_owned()),
+        false => Err(BusError::invalid_args(format!("'{name}' is not the name of a governor."))),
+    }
 }
 
 fn log_level(word: &str) -> Result<Option<u8>, BusError> {

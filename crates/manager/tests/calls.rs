@@ -184,3 +184,52 @@ fn what_the_console_shows_is_set_by_calls_and_signals_and_outlives_the_manager()
     };
     assert!(lines.iter().all(has_place), "{console}");
 }
+
+/// What clients say of the machine's watchdog is in force in place of what the file says, also for the next manager. There
+/// is no device here.
+#[test]
+fn times_of_the_watchdog_are_set_and_kept() {
+    let test = "times_of_the_watchdog_are_set_and_kept";
+    let Some(mut m) = Machine::start("watchdog-times", &[]) else { return };
+    if !lab::has_systemctl(test) {
+        return;
+    }
+    let busctl = |m: &Machine, verb: &str, rest: &str| {
+        let of =
+            "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager";
+        let bus = "busctl --address=unix:path=/run/systemd/private";
+        run(m, &format!("{bus} {verb} {of} {rest} 2>&1; true"))
+    };
+    let before = busctl(&m, "get-property", "KExecWatchdogUSec");
+    for setting in [
+        "RuntimeWatchdogUSec t 30000000",
+        "RuntimeWatchdogPreUSec t 18446744073709551615",
+        "RebootWatchdogUSec t 0",
+        "RuntimeWatchdogPreGovernor s panic",
+    ] {
+        assert_eq!(busctl(&m, "set-property", setting), "", "{setting}");
+    }
+    let refused = busctl(&m, "set-property", "RuntimeWatchdogPreGovernor s ../noop");
+    assert!(refused.contains("not the name of a governor"), "{refused}");
+    let check = |m: &Machine| {
+        for (name, expected) in [
+            ("RuntimeWatchdogUSec", "t 30000000\n"),
+            ("RuntimeWatchdogPreUSec", "t 18446744073709551615\n"),
+            ("RebootWatchdogUSec", "t 0\n"),
+            ("RuntimeWatchdogPreGovernor", "s \"panic\"\n"),
+            ("KExecWatchdogUSec", &before),
+        ] {
+            assert_eq!(busctl(m, "get-property", name), expected, "{name}");
+        }
+    };
+    check(&m);
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    check(&m);
+    m.call("ReloadConfiguration", &serde_json::json!({}));
+    check(&m);
+    assert_eq!(busctl(&m, "set-property", "RuntimeWatchdogPreGovernor s \"\""), "");
+    assert_eq!(busctl(&m, "get-property", "RuntimeWatchdogPreGovernor"), "s \"\"\n");
+    m.leave("poweroff");
+    m.wait_for_end();
+}

@@ -29,7 +29,7 @@ use warren_unit::config::ShowStatus;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -89,6 +89,8 @@ enum Record<'r> {
     ServiceWatchdogs(bool),
     /// What clients have shown on the console, a word of ShowStatus=; follows what else they set. Since version 13.
     ShowStatus(Cow<'r, str>),
+    /// What clients set of the machine's watchdog; follows what else they set. Since version 14.
+    Watchdog(Cow<'r, ClientWatchdog>),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -187,6 +189,22 @@ pub struct ClientSettings {
     /// What the console shows of units, if they say so; a record of its own.
     #[serde(skip)]
     pub show_status: Option<ShowStatus>,
+    /// Of the machine's watchdog; a record of its own.
+    #[serde(skip)]
+    pub watchdog: ClientWatchdog,
+}
+
+/// What clients set of the machine's watchdog (org.freedesktop.systemd1(5)), in place of what the manager's file says.
+/// Times are in µs: 0 for no use of the device, all bits for the time that it has by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct ClientWatchdog {
+    pub runtime_us: Option<u64>,
+    pub pre_us: Option<u64>,
+    pub reboot_us: Option<u64>,
+    pub kexec_us: Option<u64>,
+    /// What the kernel does a while before the reset.
+    pub governor: Option<Box<str>>,
 }
 
 /// What clients set of the manager's own messages (systemctl(1), `log-level` and `log-target`).
@@ -343,7 +361,9 @@ pub fn write_client_settings(out: &mut Vec<u8>, settings: &ClientSettings) -> u3
     log.inspect(|log| write_frame(out, &Record::ClientLog(Cow::Borrowed(log))));
     watchdogs.inspect(|on| write_frame(out, &Record::ServiceWatchdogs(*on)));
     shown.inspect(|shown| write_frame(out, &Record::ShowStatus(shown.as_str().into())));
-    let more = [log.is_some(), watchdogs.is_some(), shown.is_some()];
+    let watchdog = Some(&settings.watchdog).filter(|set| **set != ClientWatchdog::default());
+    watchdog.inspect(|set| write_frame(out, &Record::Watchdog(Cow::Borrowed(set))));
+    let more = [log.is_some(), watchdogs.is_some(), shown.is_some(), watchdog.is_some()];
     1 + more.map(u32::from).iter().sum::<u32>()
 }
 
@@ -485,6 +505,7 @@ impl Restored {
             Record::Boot(boot) => self.boot = boot,
             Record::ClientSettings(settings) => self.client_settings = settings.into_owned(),
             Record::ClientLog(log) => self.client_settings.log = log.into_owned(),
+            Record::Watchdog(set) => self.client_settings.watchdog = set.into_owned(),
             Record::ServiceWatchdogs(on) => self.client_settings.service_watchdogs = Some(on),
             Record::ShowStatus(word) => {
                 let Some(shown) = ShowStatus::from_word(&word) else { return false };

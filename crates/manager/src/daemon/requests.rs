@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use warren_bus::Backend;
 
-use warren_bus::backend::{Answer, Call, Facts, LOG_LEVELS, Leave, ManagerSetting};
+use warren_bus::backend::{
+    Answer, Call, Facts, LOG_LEVELS, Leave, ManagerSetting, WatchdogProperty,
+};
 use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_core::graph::{Delta, Graph};
@@ -288,6 +290,18 @@ impl Daemon {
             }
             ManagerSetting::ServiceWatchdogs(on) => settings.service_watchdogs = Some(on),
             ManagerSetting::ShowStatus(shown) => settings.show_status = shown,
+            ManagerSetting::WatchdogTime(property, time) => {
+                let place = match property {
+                    WatchdogProperty::Runtime => &mut settings.watchdog.runtime_us,
+                    WatchdogProperty::Pre => &mut settings.watchdog.pre_us,
+                    WatchdogProperty::Reboot => &mut settings.watchdog.reboot_us,
+                    WatchdogProperty::Kexec => &mut settings.watchdog.kexec_us,
+                };
+                *place = Some(time.usec());
+            }
+            ManagerSetting::WatchdogGovernor(name) => {
+                settings.watchdog.governor = Some(name.into())
+            }
         }
         self.set_client_settings(settings);
         Ok(Answer::Done)
@@ -409,10 +423,10 @@ impl Daemon {
         if let Some(defaults) = answer.defaults.as_ref().filter(|_| !answer.dry_run) {
             let defaults = Arc::new(self.options.at_this_boot((**defaults).clone()));
             self.shared.set_defaults(defaults.clone());
-            self.follow_watchdog();
             self.follow_crash_settings();
             let stated_by_clients = self.recording.state.client_settings().clone();
             self.follow_client_settings(&stated_by_clients);
+            self.follow_watchdog();
             self.event_loop.events.push_back(Event::Defaults(defaults));
         }
         if is_committed {
@@ -624,6 +638,7 @@ impl Daemon {
 
     fn set_client_settings(&mut self, settings: ClientSettings) {
         self.follow_client_settings(&settings);
+        self.follow_watchdog();
         self.recording.state.set_client_settings(settings);
     }
 
@@ -647,6 +662,7 @@ impl Daemon {
         if self.shared.facts().service_watchdogs != service_watchdogs {
             self.event_loop.events.push_back(Event::ServiceWatchdogs(service_watchdogs));
         }
+        let watchdog = Daemon::watchdog_with(&stated.watchdog, &settings.watchdog);
         self.shared.change_facts(|facts| {
             let word = level.and_then(|level| LOG_LEVELS.get(usize::from(level)));
             facts.log_level =
@@ -656,6 +672,7 @@ impl Daemon {
             facts.exit_code = settings.exit_code;
             facts.service_watchdogs = service_watchdogs;
             facts.show_status = show_status;
+            facts.watchdog = watchdog;
         });
     }
 

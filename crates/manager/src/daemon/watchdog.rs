@@ -9,7 +9,8 @@ use crate::process::watchdog::{Change, WATCHDOG_NAME, wanted};
 use crate::shutdown::stages::Stage;
 use std::sync::Arc;
 use warren_bus::Backend;
-use warren_unit::config::Watchdog;
+use warren_core::persist::run_state::ClientWatchdog;
+use warren_unit::config::{Watchdog, WatchdogTime};
 
 impl Daemon {
     /// Has the device wait as long as the manager's file says for what the machine is at: another file, or the last
@@ -36,12 +37,30 @@ impl Daemon {
     /// What is said of the device of this machine. Beside another process 1 it is somebody else's, and in a container
     /// only one that is named is there for it.
     fn stated_watchdog(&self) -> Option<Arc<Watchdog>> {
-        let stated = self.shared.facts().defaults.watchdog.clone();
+        let stated = self.shared.facts().watchdog.clone();
         let scope = self.options.scope;
         // One that is named no more is to be disarmed.
         let is_named = stated.device.is_some() || self.process.watchdog.fd().is_some();
         let is_ours = owns_machine(scope) || is_named && ends_container(scope);
         is_ours.then_some(stated)
+    }
+
+    /// What the manager's file says of the watchdog, where clients say nothing else.
+    pub(super) fn watchdog_with(stated: &Arc<Watchdog>, set: &ClientWatchdog) -> Arc<Watchdog> {
+        if *set == ClientWatchdog::default() {
+            return stated.clone();
+        }
+        let time = |set: Option<u64>, stated| set.map_or(stated, WatchdogTime::of_usec);
+        let governor =
+            set.governor.as_deref().map(|name| Some(name).filter(|name| !name.is_empty()));
+        Arc::new(Watchdog {
+            device: stated.device.clone(),
+            runtime: time(set.runtime_us, stated.runtime),
+            pre: time(set.pre_us, stated.pre),
+            reboot: time(set.reboot_us, stated.reboot),
+            kexec: time(set.kexec_us, stated.kexec),
+            governor: governor.map_or(stated.governor.clone(), |name| name.map(Into::into)),
+        })
     }
 
     fn keep_watchdog(&mut self, change: Option<Change>) {

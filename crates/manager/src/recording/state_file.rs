@@ -275,7 +275,7 @@ mod tests {
     use warren_unit::{Context, Defaults, UnitName};
 
     use super::*;
-    use warren_core::persist::run_state::ClientLog;
+    use warren_core::persist::run_state::{ClientLog, ClientWatchdog};
     use warren_unit::config::ShowStatus;
 
     fn restored(file: &StateFile) -> Restored {
@@ -327,7 +327,15 @@ mod tests {
         let environment = Some([("A".into(), "b c".into())].into());
         let log = ClientLog { level: Some(4), target: None };
         let (service_watchdogs, show_status) = (Some(false), Some(ShowStatus::Error));
-        let set = ClientSettings { environment, exit_code: 7, log, service_watchdogs, show_status };
+        let watchdog = ClientWatchdog { pre_us: Some(u64::MAX), ..ClientWatchdog::default() };
+        let set = ClientSettings {
+            environment,
+            exit_code: 7,
+            log,
+            service_watchdogs,
+            show_status,
+            watchdog,
+        };
         file.set_client_settings(set.clone());
         let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
         let read_only = std::fs::File::open(path).expect("it can be opened");

@@ -55,4 +55,13 @@ impl WatchdogTime {
             WatchdogTime::For(time) => u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
         }
     }
+
+    /// What [`WatchdogTime::usec`] says.
+    pub fn of_usec(usec: u64) -> WatchdogTime {
+        match usec {
+            0 => WatchdogTime::Off,
+            u64::MAX => WatchdogTime::OfDevice,
+            usec => WatchdogTime::For(Duration::from_micros(usec)),
+        }
+    }
 }
