@@ -22,6 +22,7 @@ mod values;
 pub use property::{Emits, Getter, Interface, Property, Table, Value};
 pub use subject::Subject;
 
+use std::sync::LazyLock;
 use warren_unit::UnitType;
 
 /// Name of the interface that all units have.
@@ -53,6 +54,25 @@ static TARGET: &[Interface] = interface!("Target",);
 /// The interfaces of a unit: that of its type, then the one that all have.
 pub fn interfaces(unit_type: UnitType) -> impl DoubleEndedIterator<Item = &'static Interface> {
     own_interface(unit_type).iter().chain(std::iter::once(&UNIT))
+}
+
+/// All properties that units of a type have, sorted by name; of two with one name that of [`interfaces`]' first.
+static BY_NAME: LazyLock<Vec<Vec<&'static Property>>> = LazyLock::new(|| {
+    let of_type = |unit_type: &UnitType| {
+        let mut all: Vec<_> = interfaces(*unit_type).flat_map(Interface::properties).collect();
+        all.sort_by_key(|property| property.name);
+        all.dedup_by_key(|property| property.name);
+        all
+    };
+    UnitType::ALL.iter().map(of_type).collect()
+});
+
+/// The property of this name that units of a type have.
+pub fn find(unit_type: UnitType, name: &str) -> Option<&'static Property> {
+    let at = UnitType::ALL.iter().position(|known| *known == unit_type)?;
+    let all = BY_NAME.get(at)?;
+    let found = all.binary_search_by(|property| property.name.cmp(name)).ok()?;
+    all.get(found).copied()
 }
 
 /// Name of the interface of a unit type.
@@ -112,6 +132,19 @@ mod tests {
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), count, "{}", interface.name);
+        }
+    }
+
+    #[test]
+    fn a_property_is_found_by_its_name_as_by_looking_at_all() {
+        for unit_type in UnitType::ALL {
+            for property in interfaces(unit_type).flat_map(Interface::properties) {
+                let first = interfaces(unit_type).find_map(|i| i.find(property.name));
+                let found = find(unit_type, property.name);
+                let (first, found) = first.zip(found).expect("it is there");
+                assert!(std::ptr::eq(first, found), "{unit_type:?} {}", property.name);
+            }
+            assert!(find(unit_type, "NoSuchProperty").is_none());
         }
     }
 

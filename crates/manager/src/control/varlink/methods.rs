@@ -383,7 +383,7 @@ pub(super) fn job_row(view: &View, job: &Job) -> Value {
 /// All of a unit.
 pub(super) fn unit_row(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let subject = Subject::unit(view, shared, unit);
-    let told = unit::Told::new(&subject, interfaces::unit());
+    let told = unit::Told::new(&subject);
     json!({"context": told.context(), "runtime": told.runtime()})
 }
 
