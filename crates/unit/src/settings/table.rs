@@ -128,7 +128,6 @@ rows! {
     @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
         TriggerLimitBurst;
     @Socket Acted Last (COUNT): PollLimitBurst;
-    @Socket Parsed Last (COUNT): MaxConnectionsPerSourceIPv6;
     @Socket Acted Last (Text): BindToDevice TCPCongestion;
     @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
     @Socket Sandbox Last (Bool): SELinuxContextFromNet;
@@ -137,7 +136,7 @@ rows! {
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
         AcceptFileDescriptors PassPIDFD PassFileDescriptorsToExec;
-    @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
+    @Socket Parsed Last (BoolOr(&["patient"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
         TriggerLimitIntervalSec PollLimitIntervalSec;
