@@ -21,6 +21,7 @@ mod values;
 
 pub use property::{Emits, Getter, Interface, Property, Table, Value};
 pub use subject::Subject;
+pub use values::per_32_bits;
 
 use std::sync::LazyLock;
 use warren_unit::UnitType;
@@ -155,15 +156,16 @@ mod tests {
             let got: Vec<usize> = sizes(unit_type);
             assert_eq!(got, want, "{unit_type:?}");
         };
-        // With two that are newer: OpenFile and RestartMode.
-        check(UnitType::Service, [303 + 2, 98]);
-        // With three that are newer: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
-        check(UnitType::Socket, [302 + 3, 98]);
-        check(UnitType::Mount, [261, 98]);
-        check(UnitType::Swap, [254, 98]);
-        check(UnitType::Scope, [85, 98]);
-        // With three that are newer: ConcurrencyHardMax, ConcurrencySoftMax and NCurrentlyActive.
-        check(UnitType::Slice, [72 + 3, 98]);
+        // All that have groups with two that are newer: ManagedOOMMemoryPressureDurationUSec and CoredumpReceive.
+        // And with two: OpenFile and RestartMode.
+        check(UnitType::Service, [303 + 4, 98]);
+        // With three: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
+        check(UnitType::Socket, [302 + 5, 98]);
+        check(UnitType::Mount, [261 + 2, 98]);
+        check(UnitType::Swap, [254 + 2, 98]);
+        check(UnitType::Scope, [85 + 2, 98]);
+        // With three: ConcurrencyHardMax, ConcurrencySoftMax and NCurrentlyActive.
+        check(UnitType::Slice, [72 + 5, 98]);
         check(UnitType::Automount, [5, 98]);
         check(UnitType::Timer, [16, 98]);
         check(UnitType::Path, [7, 98]);

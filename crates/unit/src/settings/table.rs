@@ -269,8 +269,7 @@ rows! {
     @Cgroup Acted Last (Text): DelegateSubgroup;
     @Cgroup Acted Append (Words): DisableControllers;
     @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting
-        MemoryZSwapWriteback;
-    @Cgroup Parsed Last (Bool): CoredumpReceive;
+        MemoryZSwapWriteback CoredumpReceive;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
@@ -293,11 +292,11 @@ rows! {
     @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
     @Cgroup Acted Append (Words): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
-    @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
-    @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
-    @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec;
+    @Cgroup Acted Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
+    @Cgroup Acted Last (Percent): ManagedOOMMemoryPressureLimit;
+    @Cgroup Acted Last (Span): ManagedOOMMemoryPressureDurationSec;
     @Cgroup Acted Last (Span): MemoryPressureThresholdSec;
-    @Cgroup Parsed Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
+    @Cgroup Acted Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
     @Cgroup Acted Last (BoolOr(PressureWatch::WORDS)): MemoryPressureWatch;
     @Cgroup Obsolete Last (Bool): BlockIOAccounting;
     @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares BlockIOWeight
