@@ -159,8 +159,8 @@ mod tests {
         // All that have groups with two that are newer: ManagedOOMMemoryPressureDurationUSec and CoredumpReceive.
         // And with two: OpenFile and RestartMode.
         check(UnitType::Service, [303 + 4, 98]);
-        // With three: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
-        check(UnitType::Socket, [302 + 5, 98]);
+        // With six: PollLimitIntervalUSec, PollLimitBurst, PassFileDescriptorsToExec and the three of XAttrListen.
+        check(UnitType::Socket, [302 + 8, 98]);
         check(UnitType::Mount, [261 + 2, 98]);
         check(UnitType::Swap, [254 + 2, 98]);
         check(UnitType::Scope, [85 + 2, 98]);

@@ -360,6 +360,24 @@ fn conditions_reset_together() {
     assert_eq!((unit.asserts.len(), diagnostics.len()), (1, 1));
 }
 
+/// systemd.socket(5), "XAttrEntryPoint=".
+#[test]
+fn extended_attributes_of_sockets_are_those_that_users_may_set() {
+    let check = |lines: &str, expected: &str, faults: usize| {
+        let text = format!("[Socket]\nListenStream=/run/x\n{lines}\n");
+        let (socket, diagnostics) = with("a@b.socket", &[&text], |c| c.socket());
+        let all = socket.xattr_listen.iter().map(|one| format!("{}={}", one.name, one.value));
+        assert_eq!(all.collect::<Vec<_>>().join(" "), expected, "{lines}");
+        assert_eq!(diagnostics.len(), faults, "{lines}: {diagnostics:?}");
+    };
+    check("XAttrListen=user.a=b c\nXAttrListen=user.%i=%n", "user.a=b c user.b=a@b.socket", 0);
+    check("XAttrListen=user.a=b=c\nXAttrListen=user.x=", "user.a=b=c user.x=", 0);
+    check("XAttrListen=user.a=b\nXAttrListen=\nXAttrListen=user.c=d", "user.c=d", 0);
+    for wrong in ["user.a", "user.=b", "trusted.a=b", "security.selinux=x", "=b", "user=b"] {
+        check(&format!("XAttrListen={wrong}"), "", 1);
+    }
+}
+
 /// systemd.resource-control(5).
 #[test]
 fn what_systemd_oomd_is_to_do_has_bounds() {

@@ -147,7 +147,7 @@ rows! {
     @Socket Acted Last (Number(0, 255)): IPTTL;
     @Socket Acted Last (Raw): IPTOS;
     @Socket Acted Last (Word(&["off", "us", "usec", "µs", "μs", "ns", "nsec"])): Timestamping;
-    @Socket Parsed Last (Raw): XAttrEntryPoint XAttrListen XAttrAccept;
+    @Socket Acted Append (Raw): XAttrEntryPoint XAttrListen XAttrAccept;
     @Socket Acted Append (Command): ExecStartPre ExecStartPost ExecStopPre ExecStopPost;
     @Socket Acted Last (Names): Service;
     @Socket Acted Append (Words): Symlinks;
