@@ -362,7 +362,7 @@ fn all_interfaces_come_with_an_empty_name() {
     };
     let service = names("org.freedesktop.systemd1.Service");
     let unit = names("org.freedesktop.systemd1.Unit");
-    assert_eq!((service.len(), unit.len()), (305, 98));
+    assert_eq!((service.len(), unit.len()), (307, 98));
     assert_eq!(names(""), [service, unit].concat());
     machine.stop();
 }

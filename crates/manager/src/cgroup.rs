@@ -8,6 +8,7 @@ pub(crate) mod controllers;
 pub(crate) mod file_hook;
 pub(crate) mod limits;
 pub(crate) mod nft_sets;
+pub(crate) mod oomd;
 pub(crate) mod programs;
 pub(crate) mod slices;
 pub(crate) mod state;

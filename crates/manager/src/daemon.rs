@@ -29,6 +29,7 @@ mod names;
 mod namespaces;
 mod nft_sets;
 mod notify;
+mod oomd;
 mod planned_shutdown;
 mod presets;
 mod recovery;

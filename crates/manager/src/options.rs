@@ -382,6 +382,12 @@ impl Options {
         self.runtime_dir.join("systemd/io.systemd.Manager")
     }
 
+    /// Where systemd-oomd asks for the groups that it looks after: the one of systemd 252, and a newer one.
+    pub fn managed_oom_sockets(&self) -> [PathBuf; 2] {
+        ["systemd/io.system.ManagedOOM", "systemd/io.systemd.ManagedOOM"]
+            .map(|name| self.runtime_dir.join(name))
+    }
+
     /// Where clients of varlink look for the socket of an interface.
     pub fn varlink_registry(&self) -> PathBuf {
         self.runtime_dir.join("varlink/registry")

@@ -7,7 +7,9 @@
 pub(crate) mod counters;
 pub(crate) mod loader_thread;
 pub(crate) mod locks;
+pub(crate) mod oomd_view;
 pub(crate) mod orders;
 pub(crate) mod reloads;
 pub(crate) mod scheduled;
 pub(crate) mod shared;
+pub(crate) mod watchers;

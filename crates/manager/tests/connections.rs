@@ -406,3 +406,25 @@ fn a_socket_without_a_template_fails_when_somebody_comes() {
     m.wait_for("alone.socket", "failed/failed");
     assert_eq!(m.status("alone.socket")["result"], "resources");
 }
+
+/// Linux 7.0 keeps extended attributes of sockets; older ones refuse them, which is said.
+#[test]
+fn sockets_have_the_extended_attributes_that_the_kernel_keeps() {
+    let socket = "[Socket]\nListenStream=/run/marked\nAccept=yes\nXAttrEntryPoint=user.varlink=entrypoint\n\
+                  XAttrListen=user.listens=%n\nXAttrAccept=user.accepted=yes\n";
+    let service = "[Service]\nExecStart=@P stay";
+    let units = [("marked.socket", socket), ("marked@.service", service)];
+    let Some(m) = Machine::start("extended-attributes", &units) else { return };
+    m.expect_job("start", "marked.socket", "done");
+    let _client = std::os::unix::net::UnixStream::connect(m.inside("/run/marked")).expect("heard");
+    until("the connection is served", || (m.players().len() == 1).then_some(()));
+    let script = "import os;print(os.getxattr('/run/marked','user.varlink',follow_symlinks=False))";
+    let marked = m.run(&["/usr/bin/python3", "-c", script]);
+    let is_marked = marked.is_ok_and(|value| value.contains("entrypoint"));
+    for setting in
+        ["XAttrEntryPoint=user.varlink", "XAttrListen=user.listens", "XAttrAccept=user.accepted"]
+    {
+        let said = m.console().contains(&format!("{setting} is not applied: "));
+        assert_ne!(said, is_marked, "{setting}: {}", m.console());
+    }
+}

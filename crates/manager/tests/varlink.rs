@@ -271,6 +271,7 @@ fn others_read_and_change_nothing() {
         ["io.systemd.Manager.EnqueueMarkedJobs", {}],
         ["io.systemd.Manager.PowerOff", {}],
         ["io.systemd.Manager.SoftReboot", {}],
+        ["io.systemd.ManagedOOM.SubscribeManagedOOMCGroups", {}],
     ])
     .to_string();
     let words = [
@@ -287,7 +288,7 @@ fn others_read_and_change_nothing() {
     let said: Vec<&str> = said.lines().collect();
     assert_eq!(said[..3], ["ok", "ok", "ok"], "{said:?}");
     assert!(
-        said.len() == 12 && said[3..].iter().all(|word| *word == "PermissionDenied"),
+        said.len() == 13 && said[3..].iter().all(|word| *word == "PermissionDenied"),
         "{said:?}"
     );
 }

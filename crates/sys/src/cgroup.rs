@@ -31,6 +31,9 @@ const READ_BYTES: usize = 4096;
 /// Longest line of a file of which the kernel gives whole lines, bytes: a process id.
 const PID_LINE_BYTES_MAX: usize = 16;
 
+/// Longest number that is read of an extended attribute, bytes.
+const MARK_BYTES_MAX: usize = 32;
+
 /// More than any `cgroup.events` has.
 const EVENTS_BYTES: usize = 256;
 
@@ -343,6 +346,31 @@ impl Tree {
     /// Tasks in the group and below. `ENOENT` without the pids controller.
     pub fn pids_current(&self, group: &str) -> Result<u64> {
         self.read_number(group, "pids.current")
+    }
+
+    /// Sets an extended attribute of the group itself (xattr(7)); without a value it is taken away, if it is there.
+    /// `EOPNOTSUPP` where the kernel keeps none for groups.
+    pub fn mark(&self, group: &str, name: &str, value: Option<&str>) -> Result<()> {
+        let directory = self.open_dir(group)?;
+        let done = match value {
+            Some(value) => {
+                let flags = rustix::fs::XattrFlags::empty();
+                rustix::fs::fsetxattr(&directory, name, value.as_bytes(), flags)
+            }
+            None => rustix::fs::fremovexattr(&directory, name),
+        };
+        match done {
+            Err(rustix::io::Errno::NODATA) => Ok(()),
+            done => done.call_on("setxattr", group),
+        }
+    }
+
+    /// A number that is an extended attribute of the group itself; none if it is not there, or no number.
+    pub fn marked_number(&self, group: &str, name: &str) -> Option<u64> {
+        let directory = self.open_dir(group).ok()?;
+        let mut value = [0; MARK_BYTES_MAX];
+        let count = rustix::fs::fgetxattr(&directory, name, &mut value[..]).ok()?;
+        std::str::from_utf8(value.get(..count)?).ok()?.trim().parse().ok()
     }
 
     fn read_number(&self, group: &str, attribute: &str) -> Result<u64> {

@@ -656,6 +656,18 @@ pub fn open_netlink(protocol: u32, groups: u32, options: &SocketOptions) -> Resu
     Ok(Listening { fd, refused })
 }
 
+/// XAttrListen=, XAttrAccept=: an extended attribute of the socket itself; since Linux 7.0.
+pub fn set_attribute(socket: BorrowedFd<'_>, name: &str, value: &str) -> Result<()> {
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::fsetxattr(socket, name, value.as_bytes(), flags).call("fsetxattr")
+}
+
+/// XAttrEntryPoint=: an extended attribute of a socket file, which older kernels than Linux 7.0 refuse.
+pub fn set_attribute_of_file(path: &str, name: &str, value: &str) -> Result<()> {
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::lsetxattr(path, name, value.as_bytes(), flags).call_on("lsetxattr", path)
+}
+
 /// Symlinks=: makes a link to a socket file. It takes the place of a link that leads elsewhere, and of a socket file,
 /// as those are where others have listened; not of the socket itself.
 pub fn make_symlink(target: &str, link: &str, directory_mode: u32) -> Result<()> {

@@ -305,6 +305,8 @@ const EMPTY_RESETS: &[&str] = &[
     "IOWeight",
     "KillMode",
     "ManagedOOMMemoryPressure",
+    "ManagedOOMMemoryPressureDurationSec",
+    "ManagedOOMMemoryPressureLimit",
     "ManagedOOMSwap",
     "Nice",
     "OOMScoreAdjust",

@@ -198,6 +198,17 @@ pub fn percent(text: &str) -> Parsed<u32> {
     parts.filter(|_| exact).and_then(|n| u32::try_from(n).ok()).ok_or_else(bad)
 }
 
+/// A part of a whole, at most all of it, in parts of 10,000; in percent, `‰` or `‱`.
+pub fn part_of_whole(text: &str) -> Parsed<u32> {
+    let too_much = || Fault::new(0, format!("'{text}' is more than 100%"));
+    let smaller = [("‰", 10), ("‱", 1)].into_iter().find_map(|(unit, parts)| {
+        let number = text.strip_suffix(unit)?.parse::<u32>().ok()?;
+        number.checked_mul(parts)
+    });
+    let part = smaller.map_or_else(|| percent(text), Ok)?;
+    Some(part).filter(|part| *part <= 10_000).ok_or_else(too_much)
+}
+
 /// MemoryMax= and its relatives.
 pub fn memory(text: &str) -> Parsed<Limit> {
     if text == "infinity" {
@@ -206,10 +217,7 @@ pub fn memory(text: &str) -> Parsed<Limit> {
     if !text.ends_with('%') {
         return bytes(text).map(Limit::Bytes);
     }
-    match percent(text)? {
-        part @ 0..=10_000 => Ok(Limit::PerMyriad(part)),
-        _ => Err(Fault::new(0, format!("'{text}' is more than 100%"))),
-    }
+    part_of_whole(text).map(Limit::PerMyriad)
 }
 
 /// TasksMax=

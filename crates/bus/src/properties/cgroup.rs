@@ -79,7 +79,9 @@ properties! {
     ManagedOOMSwap "s" Never => |s, w| w.str(s.cgroup().managed_oom_swap.as_str());
     ManagedOOMMemoryPressure "s" Never => |s, w| w.str(s.cgroup().managed_oom_memory_pressure.as_str());
     ManagedOOMMemoryPressureLimit "u" Never => |s, w| w.u32(per_32_bits(s.cgroup().managed_oom_memory_pressure_limit));
+    ManagedOOMMemoryPressureDurationUSec "t" Never => |s, w| w.u64(s.cgroup().managed_oom_memory_pressure_duration.map_or(u64::MAX, micros));
     ManagedOOMPreference "s" Never => |s, w| w.str(s.cgroup().managed_oom_preference.as_str());
+    CoredumpReceive "b" Never => |s, w| w.bool(s.cgroup().coredump_receive);
     BPFProgram "a(ss)" Never => |s, w| pinned(w, &s.cgroup().bpf_programs);
     SocketBindAllow "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.allow);
     SocketBindDeny "a(iiqq)" Never => |s, w| bind_rules(w, &s.cgroup().socket_bind.deny);

@@ -21,7 +21,9 @@ mod values;
 
 pub use property::{Emits, Getter, Interface, Property, Table, Value};
 pub use subject::Subject;
+pub use values::per_32_bits;
 
+use std::sync::LazyLock;
 use warren_unit::UnitType;
 
 /// Name of the interface that all units have.
@@ -53,6 +55,25 @@ static TARGET: &[Interface] = interface!("Target",);
 /// The interfaces of a unit: that of its type, then the one that all have.
 pub fn interfaces(unit_type: UnitType) -> impl DoubleEndedIterator<Item = &'static Interface> {
     own_interface(unit_type).iter().chain(std::iter::once(&UNIT))
+}
+
+/// All properties that units of a type have, sorted by name; of two with one name that of [`interfaces`]' first.
+static BY_NAME: LazyLock<Vec<Vec<&'static Property>>> = LazyLock::new(|| {
+    let of_type = |unit_type: &UnitType| {
+        let mut all: Vec<_> = interfaces(*unit_type).flat_map(Interface::properties).collect();
+        all.sort_by_key(|property| property.name);
+        all.dedup_by_key(|property| property.name);
+        all
+    };
+    UnitType::ALL.iter().map(of_type).collect()
+});
+
+/// The property of this name that units of a type have.
+pub fn find(unit_type: UnitType, name: &str) -> Option<&'static Property> {
+    let at = UnitType::ALL.iter().position(|known| *known == unit_type)?;
+    let all = BY_NAME.get(at)?;
+    let found = all.binary_search_by(|property| property.name.cmp(name)).ok()?;
+    all.get(found).copied()
 }
 
 /// Name of the interface of a unit type.
@@ -116,21 +137,35 @@ mod tests {
     }
 
     #[test]
+    fn a_property_is_found_by_its_name_as_by_looking_at_all() {
+        for unit_type in UnitType::ALL {
+            for property in interfaces(unit_type).flat_map(Interface::properties) {
+                let first = interfaces(unit_type).find_map(|i| i.find(property.name));
+                let found = find(unit_type, property.name);
+                let (first, found) = first.zip(found).expect("it is there");
+                assert!(std::ptr::eq(first, found), "{unit_type:?} {}", property.name);
+            }
+            assert!(find(unit_type, "NoSuchProperty").is_none());
+        }
+    }
+
+    #[test]
     fn the_tables_have_the_sizes_of_systemd_252() {
         let sizes = |unit_type| interfaces(unit_type).map(|i| i.properties().count()).collect();
         let check = |unit_type, want: [usize; 2]| {
             let got: Vec<usize> = sizes(unit_type);
             assert_eq!(got, want, "{unit_type:?}");
         };
-        // With two that are newer: OpenFile and RestartMode.
-        check(UnitType::Service, [303 + 2, 98]);
-        // With three that are newer: PollLimitIntervalUSec, PollLimitBurst and PassFileDescriptorsToExec.
-        check(UnitType::Socket, [302 + 3, 98]);
-        check(UnitType::Mount, [261, 98]);
-        check(UnitType::Swap, [254, 98]);
-        check(UnitType::Scope, [85, 98]);
-        // With three that are newer: ConcurrencyHardMax, ConcurrencySoftMax and NCurrentlyActive.
-        check(UnitType::Slice, [72 + 3, 98]);
+        // All that have groups with two that are newer: ManagedOOMMemoryPressureDurationUSec and CoredumpReceive.
+        // And with two: OpenFile and RestartMode.
+        check(UnitType::Service, [303 + 4, 98]);
+        // With six: PollLimitIntervalUSec, PollLimitBurst, PassFileDescriptorsToExec and the three of XAttrListen.
+        check(UnitType::Socket, [302 + 8, 98]);
+        check(UnitType::Mount, [261 + 2, 98]);
+        check(UnitType::Swap, [254 + 2, 98]);
+        check(UnitType::Scope, [85 + 2, 98]);
+        // With three: ConcurrencyHardMax, ConcurrencySoftMax and NCurrentlyActive.
+        check(UnitType::Slice, [72 + 5, 98]);
         check(UnitType::Automount, [5, 98]);
         check(UnitType::Timer, [16, 98]);
         check(UnitType::Path, [7, 98]);

@@ -3,7 +3,9 @@
 use super::commands::commands;
 use super::property::properties;
 use super::values::*;
+use crate::wire::Writer;
 use warren_core::model::process::CommandList;
+use warren_unit::config::ExtendedAttribute;
 
 properties! {
     /// The table of the interface.
@@ -63,10 +65,22 @@ properties! {
     PollLimitIntervalUSec "t" Const => |s, w| w.u64(s.socket().poll_limit.map_or(0, |limit| micros(limit.interval)));
     PollLimitBurst "u" Const => |s, w| w.u32(s.socket().poll_limit.map_or(0, |limit| limit.burst));
     PassFileDescriptorsToExec "b" Const => |s, w| w.bool(s.socket().pass_fds_to_exec);
+    XAttrEntryPoint "a(ss)" Const => |s, w| attributes(w, &s.socket().xattr_entry_point);
+    XAttrListen "a(ss)" Const => |s, w| attributes(w, &s.socket().xattr_listen);
+    XAttrAccept "a(ss)" Const => |s, w| attributes(w, &s.socket().xattr_accept);
     UID "u" Value => |s, w| w.u32(s.identity().0);
     GID "u" Value => |s, w| w.u32(s.identity().1);
     ExecStartPre "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StartPre, &s.socket().exec_start_pre);
     ExecStartPost "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StartPost, &s.socket().exec_start_post);
     ExecStopPre "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::Stop, &s.socket().exec_stop_pre);
     ExecStopPost "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StopPost, &s.socket().exec_stop_post);
+}
+
+/// Extended attributes by name and value.
+fn attributes<'w>(w: &'w mut Writer, attributes: &[ExtendedAttribute]) -> &'w mut Writer {
+    w.array(b'(', |w| {
+        for attribute in attributes {
+            w.structure().str(&attribute.name).str(&attribute.value);
+        }
+    })
 }

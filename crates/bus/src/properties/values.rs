@@ -229,9 +229,9 @@ pub fn prefixes<'w>(w: &'w mut Writer, prefixes: &[Prefix]) -> &'w mut Writer {
     })
 }
 
-/// Parts of 10,000 as a share of 2^32 - 1.
+/// Parts of 10,000 as a share of 2^32 - 1, rounded as systemd 252 does.
 pub fn per_32_bits(parts: Option<u32>) -> u32 {
-    let share = u64::from(parts.unwrap_or(0)) * u64::from(u32::MAX) / 10_000;
+    let share = (u64::from(parts.unwrap_or(0)) * u64::from(u32::MAX) + 5_000) / 10_000;
     saturate(share)
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
-/// Settings that are written to a group.
-const LIMITS: [Id; 45] = [
+/// Settings that are written to a group, mark it, or that systemd-oomd is told of.
+const LIMITS: [Id; 51] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),
     Id::of(Group::Cgroup, "CPUQuotaPeriodSec"),
@@ -58,6 +58,12 @@ const LIMITS: [Id; 45] = [
     Id::of(Group::Cgroup, "StartupMemoryMax"),
     Id::of(Group::Cgroup, "StartupMemorySwapMax"),
     Id::of(Group::Cgroup, "StartupMemoryZSwapMax"),
+    Id::of(Group::Cgroup, "ManagedOOMSwap"),
+    Id::of(Group::Cgroup, "ManagedOOMMemoryPressure"),
+    Id::of(Group::Cgroup, "ManagedOOMMemoryPressureLimit"),
+    Id::of(Group::Cgroup, "ManagedOOMMemoryPressureDurationSec"),
+    Id::of(Group::Cgroup, "ManagedOOMPreference"),
+    Id::of(Group::Cgroup, "CoredumpReceive"),
 ];
 
 /// The unit was edited, and `before` is the generation before that.

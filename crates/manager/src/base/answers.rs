@@ -32,6 +32,22 @@ impl Bell {
             event.notify();
         }
     }
+
+    /// Waits until it rings; what rang before is heard now.
+    ///
+    /// # Errors
+    /// The client at the other end of a socket has closed it, or there is no descriptor to wait with.
+    pub fn wait(&self, client: BorrowedFd<'_>) -> Result<(), Unanswered> {
+        let event = self.0.as_ref().ok_or(Unanswered::Dropped)?;
+        match socket::wait_or_hang_up(client, event) {
+            Ok(true) => Err(Unanswered::HungUp),
+            Ok(false) => {
+                let _ = event.clear();
+                Ok(())
+            }
+            Err(_) => Err(Unanswered::Dropped),
+        }
+    }
 }
 
 /// Where an answer goes; dropped without one, it says that there will be none.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_unit::config::{
-    CgroupConfig, Controller, CpuWeight, Delegate, Limit, OomPolicy, PerDevice, TasksLimit,
+    CgroupConfig, Controller, CpuWeight, Delegate, Limit, ManagedOomPreference, OomPolicy,
+    PerDevice, TasksLimit,
 };
 use warren_unit::settings::{Group, Id};
 
@@ -77,6 +78,17 @@ impl Attribute {
     }
 }
 
+/// An extended attribute of the group itself, by which programs know what its unit says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The setting, as people know it.
+    pub setting: &'static str,
+    /// The attribute.
+    pub name: &'static str,
+    /// Whether it is to be there.
+    pub on: bool,
+}
+
 /// All that a unit wants of its group.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct GroupLimits {
@@ -86,6 +98,8 @@ pub struct GroupLimits {
     pub controllers: Vec<(&'static str, &'static str)>,
     /// Every controller that there is, and is not turned off.
     pub all_controllers: bool,
+    /// Extended attributes to set, and others to take away.
+    pub marks: Vec<Mark>,
     /// Controllers that are turned off.
     disabled: Box<[Controller]>,
 }
@@ -115,6 +129,7 @@ impl GroupLimits {
         }
         if let Some(config) = cgroup_config(settings) {
             wanted.leave_out(&config.disabled_above);
+            wanted.mark(config);
         }
         wanted
     }
@@ -171,7 +186,10 @@ impl GroupLimits {
             before.attributes.iter().filter(is_gone).filter_map(Attribute::taken_back).collect();
         self.attributes.retain(|new| !before.attributes.contains(new));
         attributes.append(&mut self.attributes);
-        GroupLimits { attributes, ..self }
+        let gone = before.marks.iter().filter(|mark| !self.marks.contains(mark));
+        let mut marks: Vec<Mark> = gone.map(|mark| Mark { on: false, ..*mark }).collect();
+        marks.extend(self.marks.iter().filter(|mark| !before.marks.contains(mark)));
+        GroupLimits { attributes, marks, ..self }
     }
 
     /// Settings that name a controller which is not on, and the controller. Accounting is a default of
@@ -181,6 +199,21 @@ impl GroupLimits {
             *setting == DELEGATE && !on.iter().any(|name| name == controller)
         };
         self.controllers.iter().copied().filter(is_missing)
+    }
+
+    /// What systemd-oomd and systemd-coredump look for.
+    fn mark(&mut self, config: &CgroupConfig) {
+        let mut mark = |setting, name| self.marks.push(Mark { setting, name, on: true });
+        match config.managed_oom_preference {
+            ManagedOomPreference::None => {}
+            ManagedOomPreference::Avoid => mark("ManagedOOMPreference", "user.oomd_avoid"),
+            ManagedOomPreference::Omit => mark("ManagedOOMPreference", "user.oomd_omit"),
+        }
+        // A container that has no group of its own gets none (systemd.resource-control(5)).
+        if config.coredump_receive && config.delegate != Delegate::No {
+            mark("CoredumpReceive", "user.coredump_receive");
+            mark("CoredumpReceive", "user.delegate");
+        }
     }
 
     fn write(
@@ -572,6 +605,36 @@ mod tests {
             lines(after.since(before)),
             "io.max=8:0 wbps=max io.weight=8:0 default io.latency=8:0 target=0 io.max=8:0 rbps=8"
         );
+    }
+
+    #[test]
+    fn groups_are_marked_for_programs_and_unmarked() {
+        use ManagedOomPreference::{Avoid, None, Omit};
+        let of = |managed_oom_preference, coredump_receive, delegates: bool| {
+            let delegate = if delegates { Delegate::All } else { Delegate::No };
+            let mut wanted = GroupLimits::default();
+            wanted.mark(&CgroupConfig {
+                managed_oom_preference,
+                coredump_receive,
+                delegate,
+                ..CgroupConfig::empty()
+            });
+            wanted
+        };
+        let check = |before: GroupLimits, now: GroupLimits, expected: &str| {
+            let line = |mark: &Mark| format!("{}{}", if mark.on { "+" } else { "-" }, mark.name);
+            let marks: Vec<String> = now.since(before).marks.iter().map(line).collect();
+            assert_eq!(marks.join(" ").replace("user.", ""), expected);
+        };
+        let none = || of(None, false, true);
+        check(none(), none(), "");
+        check(none(), of(Avoid, false, false), "+oomd_avoid");
+        check(of(Avoid, false, false), of(Avoid, false, false), "");
+        check(of(Avoid, false, false), of(Omit, false, false), "-oomd_avoid +oomd_omit");
+        check(of(Omit, false, false), none(), "-oomd_omit");
+        check(none(), of(None, true, false), "");
+        check(none(), of(None, true, true), "+coredump_receive +delegate");
+        check(of(None, true, true), none(), "-coredump_receive -delegate");
     }
 
     #[test]

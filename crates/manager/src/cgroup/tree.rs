@@ -10,7 +10,7 @@
 use crate::cgroup::controllers::Enabled;
 use crate::cgroup::controllers::NotApplied;
 use crate::cgroup::limits::{self, host_tasks};
-use crate::cgroup::limits::{DEFAULT_OF_STARTUP, GroupLimits, HostTasks, OF_STARTUP, Phase};
+use crate::cgroup::limits::{DEFAULT_OF_STARTUP, GroupLimits, HostTasks, Mark, OF_STARTUP, Phase};
 use crate::cgroup::programs::{Allowed, Programs};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,9 @@ impl Removed {
 
 /// Where processes of a delegated unit run that are not its main process, below its group.
 const CONTROL_GROUP: &str = ".control";
+
+/// In which systemd-oomd counts how often it kills what is in a group.
+const OOMD_KILLS: &str = "user.oomd_ooms";
 
 /// What `/proc/PID/cgroup` adds to the path of a group that is gone (cgroups(7)).
 const REMOVED: &str = " (deleted)";
@@ -139,6 +142,8 @@ struct Group {
     used: bool,
     /// It is gone already, and had used so much.
     removed: Option<Vec<(Counter, u64)>>,
+    /// How often systemd-oomd has killed what was in it, as far as the machine was told.
+    oomd_kills: u64,
 }
 
 /// A group with the memory controller.
@@ -273,6 +278,7 @@ impl Groups {
             make_anew(tree, path)?
         };
         failed.extend(usable.apply(tree, path, &wanted.attributes));
+        failed.extend(mark(tree, path, &wanted.marks));
         self.adopt(graph, unit, path.to_owned(), is_left, is_left);
         if is_left {
             self.make_room(unit, settings);
@@ -326,7 +332,7 @@ impl Groups {
     fn write(&mut self, path: &str, wanted: GroupLimits) -> Vec<NotApplied> {
         let Some(tree) = &self.tree else { return Vec::new() };
         let now = Instant::now();
-        if wanted.attributes.is_empty() {
+        if wanted.attributes.is_empty() && wanted.marks.is_empty() {
             return Vec::new();
         }
         let controllers = wanted.of_offered(&self.controllers);
@@ -338,7 +344,9 @@ impl Groups {
             };
             return wanted.attributes.iter().map(failed).collect();
         }
-        usable.apply(tree, path, &wanted.attributes)
+        let mut failed = usable.apply(tree, path, &wanted.attributes);
+        failed.extend(mark(tree, path, &wanted.marks));
+        failed
     }
 
     /// A group that cannot be made anew, as the kernel holds somebody in it, is used as it is: if a manager was killed
@@ -412,7 +420,10 @@ impl Groups {
         }
         let (watch, removed) = (None, None);
         let (empty, used) = (false, false);
-        let group = Group { path, watch, memory, stale, killed, empty, used, removed };
+        // One that was made just now has none.
+        let kills = || self.tree.as_ref()?.marked_number(&path, OOMD_KILLS);
+        let oomd_kills = if stale { kills().unwrap_or(0) } else { 0 };
+        let group = Group { path, watch, memory, stale, killed, empty, used, removed, oomd_kills };
         self.made.insert(unit, group);
     }
 
@@ -444,6 +455,16 @@ impl Groups {
         let Some(memory) = &mut group.memory else { return false };
         let kills = tree.oom_kills(&group.path).unwrap_or(memory.kills);
         std::mem::replace(&mut memory.kills, kills) < kills
+    }
+
+    /// Whether systemd-oomd has killed what was in the unit's group since this was last asked: it counts that in an
+    /// extended attribute of the group before it does so.
+    pub fn was_killed_by_oomd(&mut self, unit: UnitId) -> bool {
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get_mut(&unit)) else {
+            return false;
+        };
+        let kills = tree.marked_number(&group.path, OOMD_KILLS).unwrap_or(group.oomd_kills);
+        std::mem::replace(&mut group.oomd_kills, kills) < kills
     }
 
     /// After a restart: takes up the group of a unit whose record says that it has one. If it is gone, nobody
@@ -895,6 +916,15 @@ fn unit_of_group(
         let path = &below[..end];
         let own = path.rsplit('/').next().unwrap_or(path);
         whose(&UnitName::parse(own).ok()?, path)
+    })
+}
+
+/// Sets extended attributes of a group, or takes them away. Returned is the setting of the first that cannot be set.
+fn mark(tree: &Tree, path: &str, marks: &[Mark]) -> Option<NotApplied> {
+    marks.iter().find_map(|mark| {
+        let done = tree.mark(path, mark.name, mark.on.then_some("1"));
+        let why = done.err()?.to_string();
+        Some(NotApplied { setting: mark.setting.to_owned(), why })
     })
 }
 

@@ -10,6 +10,7 @@
 mod call;
 mod idl;
 mod interfaces;
+mod managed_oom;
 mod manager;
 mod methods;
 mod raw;
@@ -17,6 +18,8 @@ mod shape;
 mod start;
 mod transient;
 mod unit;
+
+use std::path::Path;
 
 pub(crate) use call::{Call, parse};
 pub(crate) use interfaces::find as find_interface;
@@ -28,15 +31,21 @@ const REGISTERED: [&str; 2] = ["io.systemd.Manager", "io.systemd.Unit"];
 const SOCKET: &str = "../../systemd/io.systemd.Manager";
 
 /// Puts links to the socket where clients look for an interface by its name.
-pub(crate) fn register(directory: &std::path::Path) -> std::io::Result<()> {
+pub(crate) fn register(directory: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
-    for name in REGISTERED {
-        let link = directory.join(name);
-        if std::fs::read_link(&link).is_ok_and(|found| found == *SOCKET) {
-            continue;
-        }
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(SOCKET, &link)?;
+    REGISTERED.iter().try_for_each(|name| put_link(&directory.join(name), SOCKET))
+}
+
+/// Has systemd-oomd, which looks for a socket of its own, find that of the manager beside it.
+pub(crate) fn serve_oomd_at(path: &Path) -> std::io::Result<()> {
+    put_link(path, SOCKET.rsplit('/').next().unwrap_or(SOCKET))
+}
+
+/// A link that leads to `target`, and what was there before is gone.
+fn put_link(path: &Path, target: &str) -> std::io::Result<()> {
+    if std::fs::read_link(path).is_ok_and(|found| found == *target) {
+        return Ok(());
     }
-    Ok(())
+    let _ = std::fs::remove_file(path);
+    std::os::unix::fs::symlink(target, path)
 }

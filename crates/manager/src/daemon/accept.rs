@@ -9,7 +9,7 @@ use crate::socket::accept::{
     Connection, Door, EAGAIN, TRY_AGAIN_AFTER, WaitingConnection, describe, is_for_later,
     parse_stored_name, source_of, stored_name,
 };
-use crate::socket::sockets;
+use crate::socket::{opening, sockets};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use warren_core::model::ids::UnitId;
@@ -162,6 +162,11 @@ impl Daemon {
             if same >= max as usize {
                 return refuse(self, fd, &format!(" from {source}"));
             }
+        }
+        let refused = opening::mark_socket(fd.as_fd(), "XAttrAccept", &config.xattr_accept);
+        // Of the first connection, as it is so for all.
+        for why in refused.iter().filter(|_| number == 0) {
+            say!("{socket}: {why}");
         }
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {

@@ -214,6 +214,7 @@ impl Daemon {
         match self.cgroup.groups.make(&graph, unit, &path, limits) {
             Ok(not_applied) => {
                 self.warn_of_limits(unit, not_applied);
+                self.note_for_oomd(unit, settings);
                 self.allow_group(unit, &path, None, settings)
             }
             Err(e) => Done::Failed { error: e.to_string() },
@@ -276,6 +277,7 @@ impl Daemon {
         let (old, new) = (completed[0].as_ref().or(before), completed[1].as_ref());
         let not_applied = self.cgroup.groups.limit(&path, old, new.unwrap_or(settings));
         self.warn_of_limits(unit, not_applied);
+        self.note_for_oomd(unit, settings);
         if let Done::Failed { error } = self.allow_group(unit, &path, before, settings) {
             say!("{}: {error}", self.core.graph().name(unit));
         }
@@ -587,6 +589,7 @@ impl Daemon {
         let leaves =
             self.stages.shutdown.under_way.as_ref().and_then(|ending| ending.leaves_groups());
         self.leave_nft_sets(unit, settings);
+        self.cgroup.oomd.forget(unit);
         if leaves.is_none_or(|for_good| !self.cgroup.groups.leave(unit, is_slice, for_good)) {
             self.remove_group(unit);
         }

@@ -96,6 +96,7 @@ impl Daemon {
     /// Nobody is left in the unit's group. What they used is told with it, so that a unit that goes
     /// down by it changes once; at the end, where thousands go, nobody asks for it any more.
     pub(crate) fn group_emptied(&mut self, unit: UnitId) {
+        self.look_for_kills_of_oomd(unit);
         let cpu_us = if self.stages.shutdown.under_way.is_none() {
             self.cgroup.groups.cpu_us(unit)
         } else {
@@ -116,9 +117,11 @@ impl Daemon {
         let unit = self.core.unit_of_pid(pid).or_else(|| self.process.table.unit_of_fresh(pid));
         if status == ExitStatus::Killed(SIGKILL)
             && let Some(unit) = unit
-            && self.cgroup.groups.ran_out_of_memory(unit)
         {
-            self.out_of_memory(unit);
+            if self.cgroup.groups.ran_out_of_memory(unit) {
+                self.out_of_memory(unit);
+            }
+            self.look_for_kills_of_oomd(unit);
         }
         let unit = match self.spawning.tools.ended(pid, status) {
             Some((effect, result)) => {

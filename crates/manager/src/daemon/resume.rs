@@ -140,6 +140,7 @@ impl Daemon {
             self.cgroup.groups.take_up(&graph, unit, &self.core.group_path(unit));
         }
         self.take_up_nft_sets(&held.groups);
+        self.take_up_for_oomd(&held.groups);
         self.reopen_processes();
         let mut effects: Vec<Effect> =
             late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();

@@ -35,6 +35,7 @@ use crate::base::say::say;
 use crate::base::token;
 use crate::base::worker_pool::Workers;
 use crate::cgroup::nft_sets::{NftSets, NftThread};
+use crate::cgroup::oomd::OomdGroups;
 use crate::cgroup::slices::OfSlices;
 use crate::cgroup::state::CgroupState;
 use crate::cgroup::tree::{Groups, root_path};
@@ -362,6 +363,7 @@ fn make(
         of_slices: OfSlices::default(),
         unwatched_groups: UnwatchedGroups::default(),
         freezing: BTreeMap::new(),
+        oomd: OomdGroups::default(),
         nft_sets: NftSets::default(),
         nft_thread: NftThread::default(),
     };
@@ -627,6 +629,12 @@ impl Daemon {
                     say!(
                         "clients of varlink find the manager by the path of its socket alone: {e}"
                     );
+                }
+                let is_system = self.core.settings().context.scope == warren_unit::Scope::System;
+                for path in self.options.managed_oom_sockets().iter().filter(|_| is_system) {
+                    if let Err(e) = varlink::serve_oomd_at(path) {
+                        say!("systemd-oomd cannot ask which units it is to look after: {e}");
+                    }
                 }
             }
             Err(e) => say!("cannot serve varlink: {e}"),

@@ -142,6 +142,7 @@ impl Daemon {
         if !self.stages.shutdown.under_way.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);
         }
+        self.publish_for_oomd();
         self.look_at_log_daemon(&changed);
         self.look_for_device_daemon();
         self.tell(changed, notices, replies);

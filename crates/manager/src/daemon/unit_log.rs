@@ -118,6 +118,16 @@ pub(crate) fn out_of_memory(view: &View, settings: &Settings, unit: UnitId) {
     about(view, settings, unit, WARNING, &text, &fields, true);
 }
 
+/// Says that systemd-oomd killed what was in a unit's group.
+pub(crate) fn killed_by_oomd(view: &View, settings: &Settings, unit: UnitId) {
+    /// Of systemd's message for it.
+    const KILLED: &str = "d989611b15e44c9dbf31e3c81256e4ed";
+    let (name, code) = (view.graph.name(unit), Code::OomKilled.id());
+    let text = format!("{name}: systemd-oomd killed its processes because memory was short");
+    let fields = [("WARREN_REASON", &*code), ("MESSAGE_ID", KILLED)];
+    about(view, settings, unit, WARNING, &text, &fields, true);
+}
+
 /// A unit's name and, if it has one, its description.
 pub(crate) fn title(view: &View, unit: UnitId) -> String {
     let definition = view.definition(unit);

@@ -11,15 +11,17 @@ use crate::config::file_states::FileStates;
 use crate::config::fleet::{Applied, Shown};
 use crate::published::counters::Counters;
 use crate::published::locks::Locks;
+use crate::published::oomd_view::OomdView;
 use crate::published::orders::Order;
 use crate::published::reloads::Reloads;
 use crate::published::scheduled::Scheduled;
+use crate::published::watchers::{Watch, Watchers};
 use crate::recording::files::Records;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warren_bus::Authority;
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::graph::Definition;
@@ -55,8 +57,10 @@ pub struct Shared {
     plan: Mutex<Option<Scheduled>>,
     reloads_since: Mutex<Option<Monotonic>>,
     authority: Mutex<Option<Authority>>,
-    /// Who is woken by a new view, as long as it is there.
-    watchers: Mutex<Vec<Weak<Bell>>>,
+    /// Who is woken by a new view.
+    watchers: Watchers,
+    /// What systemd-oomd is to look after.
+    pub(crate) oomd: OomdView,
     settings: Mutex<Settings>,
     context: Arc<Context>,
     users: Mutex<passwd::Current>,
@@ -114,21 +118,6 @@ pub struct Places {
     pub left_over: PathBuf,
 }
 
-/// A bell rings with each new view until this is gone.
-pub struct Watch<'a> {
-    shared: &'a Shared,
-    bell: Weak<Bell>,
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        let mut watchers = lock(&self.shared.watchers);
-        if let Some(at) = watchers.iter().position(|watcher| watcher.ptr_eq(&self.bell)) {
-            watchers.swap_remove(at);
-        }
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks can panic half-way. `shown` is held while files are
     // written below /run; the loop never takes it. So is `locks`, for one small file, and the loop takes it only
@@ -159,7 +148,8 @@ impl Shared {
             plan: Mutex::default(),
             reloads_since: Mutex::default(),
             authority: Mutex::default(),
-            watchers: Mutex::default(),
+            watchers: Watchers::default(),
+            oomd: OomdView::default(),
             context: settings.context.clone(),
             settings: Mutex::new(settings),
             users: Mutex::default(),
@@ -179,7 +169,7 @@ impl Shared {
     }
 
     /// A group as clients are told of it. Clients of a user's manager look for it in the tree of the machine.
-    fn shown_path(&self, path: &str) -> String {
+    pub(crate) fn shown_path(&self, path: &str) -> String {
         match (self.context.scope, path) {
             (Scope::System, _) => format!("/{path}"),
             (Scope::User, "") if !self.root.is_empty() => self.root.clone(),
@@ -190,19 +180,12 @@ impl Shared {
     /// Puts up a new view, and wakes who waits for one.
     pub fn publish(&self, view: Arc<View>) {
         *lock(&self.view) = view;
-        let mut watchers = lock(&self.watchers);
-        watchers.retain(|watcher| {
-            watcher.upgrade().is_some_and(|bell| {
-                bell.ring();
-                true
-            })
-        });
+        self.watchers.wake();
     }
 
     /// Has a bell ring with each new view, for as long as the value is kept.
     pub fn watch(&self, bell: &Arc<Bell>) -> Watch<'_> {
-        lock(&self.watchers).push(Arc::downgrade(bell));
-        Watch { shared: self, bell: Arc::downgrade(bell) }
+        self.watchers.watch(bell)
     }
 
     /// Says that a reload is under way, or that none is any more.

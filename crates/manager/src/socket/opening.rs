@@ -2,7 +2,7 @@
 //! thread beside it.
 
 use std::net::{SocketAddrV4, SocketAddrV6};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use warren_sys::epoll::{Epoll, Interest};
@@ -10,7 +10,8 @@ use warren_sys::file;
 use warren_sys::passwd::Database;
 use warren_sys::socket::{self, Ipv6Only, Kind, Listening, SocketOptions, Timestamps};
 use warren_unit::config::{
-    Address, BindIpv6Only, Listen, ListenKind, SocketConfig, SocketProtocol, Timestamping,
+    Address, BindIpv6Only, ExtendedAttribute, Listen, ListenKind, SocketConfig, SocketProtocol,
+    Timestamping,
 };
 
 /// What a unit's settings have had opened.
@@ -28,8 +29,9 @@ pub fn open_all(config: &SocketConfig) -> Result<Opened, String> {
     let mut opened = Opened::default();
     for listen in &config.listen {
         let Listening { fd, refused } = open_one(listen, config, &options)?;
-        opened.fds.push(fd);
         opened.refused.extend(refused.iter().map(ToString::to_string));
+        opened.refused.extend(mark(listen, config, fd.as_fd()));
+        opened.fds.push(fd);
     }
     if let Some(target) = paths(config).next() {
         for link in &config.symlinks {
@@ -38,6 +40,45 @@ pub fn open_all(config: &SocketConfig) -> Result<Opened, String> {
         }
     }
     Ok(opened)
+}
+
+/// Sets the extended attributes of what was opened. Returned are those that the kernel refuses.
+fn mark(listen: &Listen, config: &SocketConfig, fd: BorrowedFd<'_>) -> Vec<String> {
+    let is_socket = !matches!(
+        listen.kind,
+        ListenKind::Fifo | ListenKind::Special | ListenKind::MessageQueue | ListenKind::UsbFunction
+    );
+    if !is_socket {
+        return Vec::new();
+    }
+    let mut refused = mark_socket(fd, "XAttrListen", &config.xattr_listen);
+    if let Address::Unix(path) = &listen.address {
+        let set = |name: &str, value: &str| socket::set_attribute_of_file(path, name, value);
+        refused.extend(set_all("XAttrEntryPoint", &config.xattr_entry_point, set));
+    }
+    refused
+}
+
+/// Sets extended attributes of a socket, which a setting of this name lists. Returned are those that the kernel
+/// refuses, in words.
+pub fn mark_socket(
+    fd: BorrowedFd<'_>,
+    setting: &str,
+    attributes: &[ExtendedAttribute],
+) -> Vec<String> {
+    set_all(setting, attributes, |name, value| socket::set_attribute(fd, name, value))
+}
+
+fn set_all(
+    setting: &str,
+    attributes: &[ExtendedAttribute],
+    set: impl Fn(&str, &str) -> warren_sys::Result<()>,
+) -> Vec<String> {
+    let refusal = |one: &ExtendedAttribute| {
+        let error = set(&one.name, &one.value).err()?;
+        Some(format!("{setting}={} is not applied: {error}", one.name))
+    };
+    attributes.iter().filter_map(refusal).collect()
 }
 
 /// Removes the links, and what the sockets are `listed` by in the file system if they were open; what is

@@ -329,11 +329,21 @@ impl Unit<'_> {
         config.managed_oom_swap = managed(id!(Cgroup "ManagedOOMSwap"));
         config.managed_oom_memory_pressure = managed(id!(Cgroup "ManagedOOMMemoryPressure"));
         config.managed_oom_memory_pressure_limit =
-            merged.value(id!(Cgroup "ManagedOOMMemoryPressureLimit"), value::percent);
+            merged.value(id!(Cgroup "ManagedOOMMemoryPressureLimit"), value::part_of_whole);
+        config.managed_oom_memory_pressure_duration =
+            merged.value(id!(Cgroup "ManagedOOMMemoryPressureDurationSec"), pressure_duration);
+        config.coredump_receive = merged.flag(id!(Cgroup "CoredumpReceive"), false);
         config.managed_oom_preference = merged
             .word(id!(Cgroup "ManagedOOMPreference"), ManagedOomPreference::from_word)
             .unwrap_or(ManagedOomPreference::None);
     }
+}
+
+/// ManagedOOMMemoryPressureDurationSec=, which systemd-oomd takes from a second on.
+fn pressure_duration(text: &str) -> Result<Duration, Fault> {
+    let long_enough = |span: &Duration| *span >= Duration::from_secs(1);
+    let bad = || Fault::new(0, format!("'{text}' is not a time span of at least 1s"));
+    value::span(text)?.filter(long_enough).ok_or_else(bad)
 }
 
 /// The path may be quoted.

@@ -3,10 +3,23 @@
 use std::time::Duration;
 
 use super::Unit;
-use crate::config::{BindIpv6Only, SocketConfig, SocketProtocol, Timestamping, TriggerLimit};
+use crate::config::{
+    BindIpv6Only, ExtendedAttribute, SocketConfig, SocketProtocol, Timestamping, TriggerLimit,
+};
+use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
 use crate::settings::{Id, id};
 use crate::value::{self, Fault};
+
+/// `NAME=VALUE`, of which the name is one that users may give (systemd.socket(5), "XAttrEntryPoint=").
+fn extended_attribute(text: &str) -> Result<ExtendedAttribute, Fault> {
+    let is_name = |name: &str| name.strip_prefix("user.").is_some_and(|own| !own.is_empty());
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(|| {
+            Fault::new(0, format!("'{text}' is not an attribute and its value, such as 'user.a=b'"))
+        })?;
+    Ok(ExtendedAttribute { name: name.into(), value: value.into() })
+}
 
 /// The kernel's words for IPTOS= (ip(7)).
 const IP_TOS: [(&str, u8); 4] =
@@ -60,6 +73,9 @@ impl Unit<'_> {
             pass_credentials: flag(id!(Socket "PassCredentials")),
             pass_security: flag(id!(Socket "PassSecurity")),
             pass_pidfd: flag(id!(Socket "PassPIDFD")),
+            xattr_entry_point: self.extended_attributes(id!(Socket "XAttrEntryPoint")),
+            xattr_listen: self.extended_attributes(id!(Socket "XAttrListen")),
+            xattr_accept: self.extended_attributes(id!(Socket "XAttrAccept")),
             refuse_fds: !merged.flag(id!(Socket "AcceptFileDescriptors"), true),
             pass_packet_info: flag(id!(Socket "PassPacketInfo")),
             timestamping: self.timestamping(),
@@ -82,6 +98,18 @@ impl Unit<'_> {
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
         }
+    }
+
+    fn extended_attributes(&self, id: Id) -> Vec<ExtendedAttribute> {
+        let mut all = Vec::new();
+        for entry in self.merged.list(id) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            match extended_attribute(&text) {
+                Ok(attribute) => all.push(attribute),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        all
     }
 
     pub(super) fn trigger_limit(&self, accept: bool) -> TriggerLimit {

@@ -360,6 +360,53 @@ fn conditions_reset_together() {
     assert_eq!((unit.asserts.len(), diagnostics.len()), (1, 1));
 }
 
+/// systemd.socket(5), "XAttrEntryPoint=".
+#[test]
+fn extended_attributes_of_sockets_are_those_that_users_may_set() {
+    let check = |lines: &str, expected: &str, faults: usize| {
+        let text = format!("[Socket]\nListenStream=/run/x\n{lines}\n");
+        let (socket, diagnostics) = with("a@b.socket", &[&text], |c| c.socket());
+        let all = socket.xattr_listen.iter().map(|one| format!("{}={}", one.name, one.value));
+        assert_eq!(all.collect::<Vec<_>>().join(" "), expected, "{lines}");
+        assert_eq!(diagnostics.len(), faults, "{lines}: {diagnostics:?}");
+    };
+    check("XAttrListen=user.a=b c\nXAttrListen=user.%i=%n", "user.a=b c user.b=a@b.socket", 0);
+    check("XAttrListen=user.a=b=c\nXAttrListen=user.x=", "user.a=b=c user.x=", 0);
+    check("XAttrListen=user.a=b\nXAttrListen=\nXAttrListen=user.c=d", "user.c=d", 0);
+    for wrong in ["user.a", "user.=b", "trusted.a=b", "security.selinux=x", "=b", "user=b"] {
+        check(&format!("XAttrListen={wrong}"), "", 1);
+    }
+}
+
+/// systemd.resource-control(5).
+#[test]
+fn what_systemd_oomd_is_to_do_has_bounds() {
+    let check = |lines: &str, expected: (Option<u32>, Option<u64>), faults: usize| {
+        let text = format!("[Slice]\n{lines}\n");
+        let (slice, diagnostics) = with("a.slice", &[&text], |c| c.slice());
+        let duration = slice.cgroup.managed_oom_memory_pressure_duration;
+        let found = (slice.cgroup.managed_oom_memory_pressure_limit, duration.map(|d| d.as_secs()));
+        assert_eq!((found, diagnostics.len()), (expected, faults), "{lines}: {diagnostics:?}");
+    };
+    check("ManagedOOMMemoryPressureLimit=33.5%", (Some(3350), None), 0);
+    check("ManagedOOMMemoryPressureLimit=100%", (Some(10_000), None), 0);
+    check("ManagedOOMMemoryPressureLimit=33‰", (Some(330), None), 0);
+    check("ManagedOOMMemoryPressureLimit=33‱", (Some(33), None), 0);
+    check("ManagedOOMMemoryPressureLimit=7%\nManagedOOMMemoryPressureLimit=", (None, None), 0);
+    for wrong in ["101%", "1001‰", "4294967295‰", "33.333%", "5", "-1‱"] {
+        check(&format!("ManagedOOMMemoryPressureLimit={wrong}"), (None, None), 1);
+    }
+    check("ManagedOOMMemoryPressureLimit=half", (None, None), 1);
+    check("ManagedOOMMemoryPressureDurationSec=20", (None, Some(20)), 0);
+    check(
+        "ManagedOOMMemoryPressureDurationSec=20\nManagedOOMMemoryPressureDurationSec=",
+        (None, None),
+        0,
+    );
+    check("ManagedOOMMemoryPressureDurationSec=999ms", (None, None), 1);
+    check("ManagedOOMMemoryPressureDurationSec=infinity", (None, None), 1);
+}
+
 #[test]
 fn sockets_mounts_automounts_slices() {
     let text = "[Socket]\nListenStream=/run/x\nListenFIFO=/y\nListenStream=80\nAccept=yes\n\

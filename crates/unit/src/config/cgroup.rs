@@ -270,8 +270,12 @@ pub struct CgroupConfig {
     pub managed_oom_memory_pressure: ManagedOom,
     /// ManagedOOMMemoryPressureLimit=, in parts of 10,000.
     pub managed_oom_memory_pressure_limit: Option<u32>,
+    /// ManagedOOMMemoryPressureDurationSec=; `None` is what systemd-oomd has.
+    pub managed_oom_memory_pressure_duration: Option<Duration>,
     /// ManagedOOMPreference=
     pub managed_oom_preference: ManagedOomPreference,
+    /// CoredumpReceive=
+    pub coredump_receive: bool,
     /// MemoryPressureWatch=; `None` is as `skip`, which systemd 252 does.
     pub memory_pressure_watch: Option<PressureWatch>,
     /// MemoryPressureThresholdSec=
@@ -364,7 +368,9 @@ impl CgroupConfig {
             managed_oom_swap: ManagedOom::Auto,
             managed_oom_memory_pressure: ManagedOom::Auto,
             managed_oom_memory_pressure_limit: None,
+            managed_oom_memory_pressure_duration: None,
             managed_oom_preference: ManagedOomPreference::None,
+            coredump_receive: false,
             memory_pressure_watch: None,
             memory_pressure_threshold: None,
         }

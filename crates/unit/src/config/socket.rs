@@ -134,6 +134,15 @@ pub struct TriggerLimit {
     pub burst: u32,
 }
 
+/// An extended attribute of a socket (xattr(7)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtendedAttribute {
+    /// Its name, which begins with `user.`.
+    pub name: Box<str>,
+    /// Its value.
+    pub value: Box<str>,
+}
+
 /// One socket unit, ready to listen. `None` leaves a socket option as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketConfig {
@@ -209,6 +218,12 @@ pub struct SocketConfig {
     pub pass_security: bool,
     /// PassPIDFD=
     pub pass_pidfd: bool,
+    /// XAttrEntryPoint=
+    pub xattr_entry_point: Vec<ExtendedAttribute>,
+    /// XAttrListen=
+    pub xattr_listen: Vec<ExtendedAttribute>,
+    /// XAttrAccept=
+    pub xattr_accept: Vec<ExtendedAttribute>,
     /// AcceptFileDescriptors=no: the kernel refuses them.
     pub refuse_fds: bool,
     /// PassPacketInfo=

@@ -24,6 +24,7 @@ known! {
     local_fs_target = "local-fs.target";
     network_online_target = "network-online.target";
     network_target = "network.target";
+    oomd_service = "systemd-oomd.service";
     paths_target = "paths.target";
     quotacheck_service = "systemd-quotacheck.service";
     quotaon_service = "quotaon.service";

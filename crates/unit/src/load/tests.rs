@@ -43,6 +43,28 @@ fn a_plain_service() {
     );
 }
 
+/// systemd.resource-control(5), "ManagedOOMSwap=".
+#[test]
+fn systemd_oomd_is_there_before_what_it_looks_after() {
+    let none = "[Unit]\nDefaultDependencies=no\n";
+    for setting in ["ManagedOOMSwap", "ManagedOOMMemoryPressure"] {
+        check(
+            "a.slice",
+            &format!("[Slice]\n{setting}=kill\n"),
+            "loaded
+             Requires -.slice
+             Wants systemd-oomd.service
+             Conflicts shutdown.target
+             Before shutdown.target
+             After -.slice systemd-oomd.service
+             Slice -.slice",
+        );
+        let alone = "loaded\nRequires -.slice\nAfter -.slice\nSlice -.slice";
+        check("a.slice", &format!("{none}[Slice]\n{setting}=kill\n"), alone);
+        check("a.slice", &format!("{none}[Slice]\n{setting}=auto\n"), alone);
+    }
+}
+
 /// Debian's pgpool2.service, pgbouncer.socket and emergency.service, which systemd 252 loads so.
 #[test]
 fn old_words_for_the_log_old_paths_and_directories_that_may_be_missing() {

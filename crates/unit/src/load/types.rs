@@ -62,6 +62,7 @@ impl Loader<'_, '_> {
 
     /// Dependencies that DefaultDependencies=no switches off.
     fn defaults(&mut self) {
+        self.looked_after_by_oomd();
         match self.merged.name().unit_type() {
             UnitType::Service => {
                 self.default_early(None);
@@ -92,6 +93,16 @@ impl Loader<'_, '_> {
                 self.add(Relation::Before, known::swap_target());
             }
             _ => {}
+        }
+    }
+
+    /// systemd-oomd is there before what it looks after (systemd.resource-control(5), "ManagedOOMSwap=").
+    fn looked_after_by_oomd(&mut self) {
+        let settings = [id!(Cgroup "ManagedOOMSwap"), id!(Cgroup "ManagedOOMMemoryPressure")];
+        let is_set = |setting| self.merged.text(setting).as_deref() == Some("kill");
+        // As of 252: slices that are always there have no default dependencies.
+        if self.is_system() && !self.flags.perpetual() && settings.into_iter().any(is_set) {
+            self.add_two(Relation::Wants, Relation::After, known::oomd_service());
         }
     }
 

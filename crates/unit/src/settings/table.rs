@@ -128,7 +128,6 @@ rows! {
     @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
         TriggerLimitBurst;
     @Socket Acted Last (COUNT): PollLimitBurst;
-    @Socket Parsed Last (COUNT): MaxConnectionsPerSourceIPv6;
     @Socket Acted Last (Text): BindToDevice TCPCongestion;
     @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
     @Socket Sandbox Last (Bool): SELinuxContextFromNet;
@@ -137,7 +136,7 @@ rows! {
     @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop Writable PassPacketInfo
         AcceptFileDescriptors PassPIDFD PassFileDescriptorsToExec;
-    @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
+    @Socket Parsed Last (BoolOr(&["patient"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
         TriggerLimitIntervalSec PollLimitIntervalSec;
@@ -148,7 +147,7 @@ rows! {
     @Socket Acted Last (Number(0, 255)): IPTTL;
     @Socket Acted Last (Raw): IPTOS;
     @Socket Acted Last (Word(&["off", "us", "usec", "µs", "μs", "ns", "nsec"])): Timestamping;
-    @Socket Parsed Last (Raw): XAttrEntryPoint XAttrListen XAttrAccept;
+    @Socket Acted Append (Raw): XAttrEntryPoint XAttrListen XAttrAccept;
     @Socket Acted Append (Command): ExecStartPre ExecStartPost ExecStopPre ExecStopPost;
     @Socket Acted Last (Names): Service;
     @Socket Acted Append (Words): Symlinks;
@@ -270,8 +269,7 @@ rows! {
     @Cgroup Acted Last (Text): DelegateSubgroup;
     @Cgroup Acted Append (Words): DisableControllers;
     @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting
-        MemoryZSwapWriteback;
-    @Cgroup Parsed Last (Bool): CoredumpReceive;
+        MemoryZSwapWriteback CoredumpReceive;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Acted Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
@@ -294,11 +292,11 @@ rows! {
     @Cgroup Acted Append (Raw): IPIngressFilterPath IPEgressFilterPath BPFProgram;
     @Cgroup Acted Append (Words): NFTSet;
     @Cgroup Acted Last (Word(DevicePolicy::WORDS)): DevicePolicy;
-    @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
-    @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
-    @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec;
+    @Cgroup Acted Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
+    @Cgroup Acted Last (Percent): ManagedOOMMemoryPressureLimit;
+    @Cgroup Acted Last (Span): ManagedOOMMemoryPressureDurationSec;
     @Cgroup Acted Last (Span): MemoryPressureThresholdSec;
-    @Cgroup Parsed Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
+    @Cgroup Acted Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
     @Cgroup Acted Last (BoolOr(PressureWatch::WORDS)): MemoryPressureWatch;
     @Cgroup Obsolete Last (Bool): BlockIOAccounting;
     @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares BlockIOWeight

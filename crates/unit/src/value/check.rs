@@ -59,7 +59,7 @@ fn scalar(kind: Kind, text: &str) -> Parsed<()> {
         Kind::Tasks => tasks(text).map(drop),
         Kind::CountOrInfinity => count_or_infinity(text).map(drop),
         Kind::Number(low, high) => number(text, low, high).map(drop),
-        Kind::Percent => percent(text).map(drop),
+        Kind::Percent => percent(text).or_else(|_| part_of_whole(text)).map(drop),
         Kind::Mode => mode(text).map(drop),
         Kind::Signal => signal(text).map(drop),
         Kind::Listen(kind) => listen_address(kind, text).map(drop),

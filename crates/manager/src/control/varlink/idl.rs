@@ -89,6 +89,14 @@ impl Interface {
         }
     }
 
+    /// All structures that have a name.
+    pub(crate) fn structures(&self) -> impl Iterator<Item = (&str, &Fields)> {
+        self.types.iter().filter_map(|(name, of)| match of {
+            Type::Struct(fields) => Some((&**name, fields)),
+            _ => None,
+        })
+    }
+
     /// The type behind names.
     pub(crate) fn resolved<'a>(&'a self, mut of: &'a Type) -> &'a Type {
         while let Type::Named(name) = of

@@ -7,15 +7,19 @@ use std::sync::LazyLock;
 use super::idl::Interface;
 
 /// Name and description of each, in the order of names.
-const TEXTS: [(&str, &str); 7] = [
+const TEXTS: [(&str, &str); 8] = [
     ("io.systemd", include_str!("interfaces/io.systemd.varlink")),
     (JOB, include_str!("interfaces/io.systemd.Job.varlink")),
+    (MANAGED_OOM, include_str!("interfaces/io.systemd.ManagedOOM.varlink")),
     (MANAGER, include_str!("interfaces/io.systemd.Manager.varlink")),
     (UNIT, include_str!("interfaces/io.systemd.Unit.varlink")),
     (USERS, include_str!("interfaces/io.systemd.UserDatabase.varlink")),
     (SERVICE, include_str!("interfaces/io.systemd.service.varlink")),
     (OWN, include_str!("interfaces/org.varlink.service.varlink")),
 ];
+
+/// What systemd-oomd asks for.
+pub(crate) const MANAGED_OOM: &str = "io.systemd.ManagedOOM";
 
 /// Jobs.
 pub(crate) const JOB: &str = "io.systemd.Job";

@@ -19,7 +19,7 @@ use warren_unit::UnitName;
 use warren_wire::frame;
 
 use super::call::{self, Call, Refusal, answer};
-use super::{interfaces, manager, start, unit};
+use super::{interfaces, managed_oom, manager, start, unit};
 use crate::base::answers::Bell;
 use crate::control::answer::find_or_load;
 use crate::control::authority;
@@ -97,6 +97,7 @@ impl Client<'_> {
             (interfaces::UNIT, "List") => self.list_units(),
             (interfaces::UNIT, "SetProperties") => self.set_properties(),
             (interfaces::UNIT, "StartTransient") => start::start_transient(self),
+            (interfaces::MANAGED_OOM, "SubscribeManagedOOMCGroups") => managed_oom::subscribe(self),
             (interfaces::MANAGER, "Describe") => self.describe_manager(),
             (interfaces::MANAGER, "Reload") => self.load_anew(BusCall::ReloadConfiguration),
             (interfaces::MANAGER, "Reexecute") => self.load_anew(BusCall::Reexecute),
@@ -383,7 +384,7 @@ pub(super) fn job_row(view: &View, job: &Job) -> Value {
 /// All of a unit.
 pub(super) fn unit_row(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let subject = Subject::unit(view, shared, unit);
-    let told = unit::Told::new(&subject, interfaces::unit());
+    let told = unit::Told::new(&subject);
     json!({"context": told.context(), "runtime": told.runtime()})
 }
 

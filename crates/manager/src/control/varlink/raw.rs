@@ -12,7 +12,8 @@ pub(crate) fn value(interfaces: &[&Interface], name: &str, subject: &Subject<'_>
     Some(read(property, subject))
 }
 
-fn read(property: &Property, subject: &Subject<'_>) -> Value {
+/// The value of a property.
+pub(crate) fn read(property: &Property, subject: &Subject<'_>) -> Value {
     let mut out = Writer::new();
     property.write(subject, &mut out);
     let bytes = out.finish();

@@ -15,7 +15,7 @@ use warren_core::view::View;
 
 use super::call::Refusal;
 use super::methods::{Client, Done, job_row, of_bus, unit_row};
-use super::{interfaces, transient, unit};
+use super::{transient, unit};
 use crate::base::answers::{Awaited, Unanswered};
 use crate::published::orders::{JobOutcome, Order};
 use crate::published::shared::Shared;
@@ -132,7 +132,7 @@ fn follow(client: &mut Client<'_>, asked: &Asked, end: Awaited<JobOutcome>) -> D
 
 fn runtime(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let subject = Subject::unit(view, shared, unit);
-    unit::Told::new(&subject, interfaces::unit()).runtime()
+    unit::Told::new(&subject).runtime()
 }
 
 fn tell_end(client: &mut Client<'_>, asked: &Asked, outcome: &JobOutcome) -> Done {

@@ -4,15 +4,18 @@
 //! into the field's type; what D-Bus of systemd 252 does not have is what the unit's files say. A field for which
 //! neither knows a value is left out, as one that is not set.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
-use warren_bus::properties::{self, Interface as BusInterface, Subject};
+use warren_bus::properties::{self, Property, Subject};
 use warren_unit::UnitType;
 use warren_unit::config::TasksLimit;
 use warren_unit::settings::{Id, Section};
 use warren_unit::value::SECURE_BITS;
 
-use super::idl::{Interface, Type};
-use super::{raw, shape};
+use super::idl::{Fields, Interface, Type};
+use super::{interfaces, raw, shape};
 
 /// Words of `CPUSchedulingPolicy=`, `IOSchedulingClass=`, `NUMAPolicy=` and syslog(3), by number.
 const CPU_POLICIES: [&str; 8] = ["other", "fifo", "rr", "batch", "", "idle", "", "ext"];
@@ -62,25 +65,132 @@ const DEFAULTS: [(&str, &str, &str); 24] = [
     ("SwapRuntime", "CleanResult", "success"),
 ];
 
+/// What a field's own rule makes of it; nothing is not told.
+type Rule = fn(&Told<'_>, &str) -> Option<Value>;
+
+/// How the value of a field is had.
+enum How {
+    /// By a rule of its own.
+    Rule(Rule),
+    /// A moment, of two properties.
+    Timestamp,
+    /// A rate, of two properties.
+    RateLimit,
+    /// A process, of which the number is known.
+    Process,
+    /// The first of the commands.
+    Command,
+    /// All of them, if there is any.
+    Commands,
+    /// How they ended.
+    Ends,
+    /// An action, if there is one.
+    Action,
+    /// The property of the name, else what files say, else what holds without either.
+    Plain {
+        property: Option<&'static Property>,
+        setting: Option<Id>,
+        default: Option<&'static str>,
+    },
+}
+
+/// A field of a structure.
+struct Field {
+    name: &'static str,
+    of: &'static Type,
+    how: How,
+}
+
+/// How the fields of all structures are had of units of one type, by the structures' names: looked up once, as there
+/// are hundreds of fields and properties.
+type Plan = BTreeMap<&'static str, Vec<Field>>;
+
+static PLANS: LazyLock<BTreeMap<UnitType, Plan>> = LazyLock::new(|| {
+    let plan = |unit_type: &UnitType| {
+        let structures = interfaces::unit().structures();
+        let structures = structures.filter(|(structure, _)| is_told(structure));
+        let fields = |structure: &'static str, fields: &'static Fields| {
+            fields.iter().map(|(name, of)| Field::of(*unit_type, structure, name, of)).collect()
+        };
+        (*unit_type, structures.map(|(name, of)| (name, fields(name, of))).collect())
+    };
+    UnitType::ALL.iter().map(plan).collect()
+});
+
+/// Whether a structure is a part of what is told, and not what fields of it are made of.
+fn is_told(structure: &str) -> bool {
+    structure.ends_with("Context") || structure.ends_with("Runtime")
+}
+
+impl Field {
+    fn of(
+        unit_type: UnitType,
+        structure: &'static str,
+        name: &'static str,
+        of: &'static Type,
+    ) -> Field {
+        let how = match rule(structure, name) {
+            Some(rule) => How::Rule(rule),
+            None => How::by_type(of).unwrap_or_else(|| How::plain(unit_type, structure, name)),
+        };
+        Field { name, of, how }
+    }
+}
+
+impl How {
+    /// By the name of the field's type.
+    fn by_type(of: &Type) -> Option<How> {
+        let named = match of {
+            Type::Maybe(inner) => inner,
+            of => of,
+        };
+        let is_list_of = |inner: &Type, name: &str| *inner == Type::Named(name.to_owned());
+        match named {
+            Type::Named(named) => match &**named {
+                "Timestamp" => Some(How::Timestamp),
+                "RateLimit" => Some(How::RateLimit),
+                "ProcessId" => Some(How::Process),
+                "ExecCommand" => Some(How::Command),
+                "EmergencyAction" => Some(How::Action),
+                _ => None,
+            },
+            Type::List(inner) if is_list_of(inner, "ExecCommand") => Some(How::Commands),
+            Type::List(inner) if is_list_of(inner, "ExecCommandStatus") => Some(How::Ends),
+            _ => None,
+        }
+    }
+
+    fn plain(unit_type: UnitType, structure: &str, name: &str) -> How {
+        let sections = [Section::Type(unit_type), Section::Unit];
+        let row = DEFAULTS.iter().find(|row| (row.0, row.1) == (structure, name));
+        How::Plain {
+            property: property(unit_type, name),
+            setting: sections.into_iter().find_map(|section| section.setting(name)),
+            default: row.map(|row| row.2),
+        }
+    }
+}
+
+/// The property that a field has its value of.
+fn property(unit_type: UnitType, name: &str) -> Option<&'static Property> {
+    let renamed = RENAMED.iter().find(|(field, _)| *field == name);
+    properties::find(unit_type, renamed.map_or(name, |(_, property)| property))
+}
+
 /// What is told of one unit.
 pub(crate) struct Told<'a> {
     subject: &'a Subject<'a>,
-    interface: &'a Interface,
-    bus: Vec<&'static BusInterface>,
-}
-
-/// What a field's own rule makes of it.
-enum Ruled {
-    /// No rule is there for it.
-    No,
-    /// It is this, or not told.
-    Is(Option<Value>),
+    interface: &'static Interface,
+    unit_type: UnitType,
+    plan: &'static Plan,
 }
 
 impl<'a> Told<'a> {
-    /// Of this unit, as this description of `io.systemd.Unit` has it.
-    pub(crate) fn new(subject: &'a Subject<'a>, interface: &'a Interface) -> Told<'a> {
-        Told { subject, interface, bus: properties::interfaces(subject.unit_type()).collect() }
+    /// Of this unit.
+    pub(crate) fn new(subject: &'a Subject<'a>) -> Told<'a> {
+        let unit_type = subject.unit_type();
+        let plan = PLANS.get(&unit_type).expect("there is one for each type");
+        Told { subject, interface: interfaces::unit(), unit_type, plan }
     }
 
     /// What it is to be.
@@ -122,222 +232,58 @@ impl<'a> Told<'a> {
 
     fn object(&self, structure: &str) -> Map<String, Value> {
         let mut object = Map::new();
-        for (name, of) in self.interface.fields(structure) {
-            if let Some(value) = self.field(structure, name, of) {
-                object.insert(name.clone(), value);
+        for field in self.plan.get(structure).into_iter().flatten() {
+            if let Some(value) = self.field(field) {
+                object.insert(field.name.to_owned(), value);
             }
         }
         object
     }
 
-    fn field(&self, structure: &str, name: &str, of: &Type) -> Option<Value> {
-        if let Ruled::Is(value) = self.by_rule(structure, name) {
-            return value;
-        }
-        let named = match of {
-            Type::Maybe(inner) => inner,
-            of => of,
-        };
-        match named {
-            Type::Named(named) if named == "Timestamp" => return self.timestamp(name),
-            Type::Named(named) if named == "RateLimit" => return self.rate_limit(name),
-            Type::Named(named) if named == "ProcessId" => return self.process(name),
-            Type::Named(named) if named == "ExecCommand" => {
-                return self.commands(name)?.into_iter().next();
-            }
-            Type::Named(named) if named == "EmergencyAction" => {
-                let action = shape::shaped(self.interface, of, &self.raw(name)?)?;
-                return (action != "none").then_some(action);
-            }
-            Type::List(inner) if **inner == Type::Named("ExecCommand".to_owned()) => {
-                return self.commands(name).filter(|all| !all.is_empty()).map(Value::Array);
-            }
-            Type::List(inner) if **inner == Type::Named("ExecCommandStatus".to_owned()) => {
+    fn field(&self, field: &Field) -> Option<Value> {
+        let name = field.name;
+        match field.how {
+            How::Rule(rule) => rule(self, name),
+            How::Timestamp => self.timestamp(name),
+            How::RateLimit => self.rate_limit(name),
+            How::Process => self.process(name),
+            How::Command => self.commands(name)?.into_iter().next(),
+            How::Commands => self.commands(name).filter(|all| !all.is_empty()).map(Value::Array),
+            How::Ends => {
                 let ends = self.ends(name.trim_end_matches("Status"))?;
-                return (!ends.is_empty()).then(|| ends.into());
+                (!ends.is_empty()).then(|| ends.into())
             }
-            _ => {}
+            How::Action => {
+                let action = shape::shaped(self.interface, field.of, &self.raw(name)?)?;
+                (action != "none").then_some(action)
+            }
+            How::Plain { property: Some(property), .. } => {
+                shape::shaped(self.interface, field.of, &raw::read(property, self.subject))
+            }
+            How::Plain { property: None, setting, default } => {
+                let of_text = |text: &str| shape::of_text(self.interface, field.of, text);
+                let text = setting.and_then(|setting| self.said(setting));
+                text.and_then(of_text).or_else(|| default.and_then(of_text))
+            }
         }
-        self.plain(structure, name, of)
-    }
-
-    /// The property of the name, else what files say, else what holds without either.
-    fn plain(&self, structure: &str, name: &str, of: &Type) -> Option<Value> {
-        if let Some(raw) = self.raw(name) {
-            return shape::shaped(self.interface, of, &raw);
-        }
-        let text = self.setting(name);
-        let text = text.and_then(|text| shape::of_text(self.interface, of, &text));
-        let default = || {
-            let row = DEFAULTS.iter().find(|row| (row.0, row.1) == (structure, name))?;
-            shape::of_text(self.interface, of, row.2)
-        };
-        text.or_else(default)
     }
 
     fn raw(&self, name: &str) -> Option<Value> {
-        let renamed = RENAMED.iter().find(|(field, _)| *field == name);
-        raw::value(&self.bus, renamed.map_or(name, |(_, property)| property), self.subject)
+        property(self.unit_type, name).map(|property| raw::read(property, self.subject))
     }
 
-    /// What the files say last for the setting of this name.
+    /// What the files say last for a setting.
+    fn said(&self, setting: Id) -> Option<&'a str> {
+        let files = self.subject.definition().files.iter();
+        let entries = files.flat_map(|file| file.entries());
+        entries.filter(|entry| entry.setting == setting).last().map(|entry| entry.value)
+    }
+
+    /// The same for the setting of this name.
     fn setting(&self, name: &str) -> Option<String> {
-        let definition = self.subject.definition();
-        let sections = [Section::Type(definition.unit_type()), Section::Unit];
+        let sections = [Section::Type(self.unit_type), Section::Unit];
         let id: Id = sections.into_iter().find_map(|section| section.setting(name))?;
-        let entries = definition.files.iter().flat_map(|file| file.entries());
-        let last = entries.filter(|entry| entry.setting == id).last()?;
-        Some(last.value.to_owned())
-    }
-
-    fn by_rule(&self, structure: &str, name: &str) -> Ruled {
-        let subject = self.subject;
-        Ruled::Is(match (structure, name) {
-            // Parts are put in by themselves.
-            (
-                "UnitContext" | "UnitRuntime",
-                "CGroup" | "Exec" | "Kill" | "Service" | "Automount" | "Mount" | "Path" | "Scope"
-                | "Socket" | "Swap" | "Timer",
-            ) => None,
-            ("UnitContext", "Type") => Some(subject.unit_type().to_string().into()),
-            ("UnitContext", "Names") => {
-                let others: Vec<&str> = subject.all_names().skip(1).collect();
-                (!others.is_empty()).then(|| others.into())
-            }
-            ("UnitContext", "Description") => {
-                let title = subject.description();
-                (title != subject.name()).then(|| title.into())
-            }
-            ("UnitContext", "Conditions" | "Asserts") => self.conditions(name),
-            ("UnitContext", "FailureActionExitStatus" | "SuccessActionExitStatus") => {
-                self.raw(name).filter(|status| *status != -1)
-            }
-            ("UnitRuntime", "InvocationID") => self.invocation(),
-            ("UnitRuntime", "JobId") => subject.run().job_id().map(|id| id.0.into()),
-            ("UnitRuntime", "ActivationDetails") => None,
-            ("UnitRuntime", "CanLiveMount") => Some(subject.run().main_process().is_some().into()),
-            ("CGroupContext", "TasksMax") => self.tasks_max(),
-            ("CGroupContext", "AllowedCPUs" | "StartupAllowedCPUs")
-            | ("CGroupContext", "AllowedMemoryNodes" | "StartupAllowedMemoryNodes")
-            | ("ExecContext", "NUMAMask") => shape::bits(&self.raw(name).unwrap_or_default()),
-            ("CGroupContext", "SocketBindAllow" | "SocketBindDeny") => self.socket_binds(name),
-            ("CGroupContext", "MemoryMin" | "MemoryLow" | "StartupMemoryLow") => {
-                self.raw(name).filter(|bytes| *bytes != 0 && *bytes != u64::MAX)
-            }
-            ("CGroupContext", "ManagedOOMMemoryPressureLimit") => {
-                self.raw(name).filter(|limit| *limit != 0)
-            }
-            ("CGroupRuntime", "ID") => subject.live().control_group_id.map(Value::from),
-            ("ExecContext", "Limits") => self.limits(),
-            ("ExecContext", "WorkingDirectory") => self.working_directory(),
-            ("ExecContext", "CapabilityBoundingSet" | "AmbientCapabilities") => {
-                let names = shape::capabilities(&self.raw(name).unwrap_or_default());
-                names.filter(|names| names.as_array().is_some_and(|names| !names.is_empty()))
-            }
-            ("ExecContext", "RestrictNamespaces") => {
-                let names = shape::namespaces(&self.raw(name).unwrap_or_default());
-                names.filter(|names| names.as_array().is_some_and(|names| !names.is_empty()))
-            }
-            ("ExecContext", "OOMScoreAdjust") => self.setting(name).and_then(|_| self.raw(name)),
-            ("ExecContext", "SystemCallErrorNumber") => self.setting(name).map(Value::from),
-            ("ExecContext", "PrivateMounts" | "TTYReset" | "TTYVHangup" | "TTYVTDisallocate") => {
-                self.raw(name).filter(|on| *on == true)
-            }
-            ("ExecContext", "SecureBits") => self.secure_bits(),
-            ("ExecContext", "CPUSchedulingPolicy") => self.word_at(name, &CPU_POLICIES),
-            ("ExecContext", "IOSchedulingClass") => self.word_at(name, &IO_CLASSES),
-            ("ExecContext", "NUMAPolicy") => self.word_at(name, &NUMA_POLICIES),
-            ("ExecContext", "SyslogLevel" | "LogLevelMax") => self.word_at(name, &LEVELS),
-            ("ExecContext", "SyslogFacility") => self.word_at(name, &FACILITIES),
-            ("ExecContext", "CPUAffinity") => {
-                let affinity = shape::bits(&self.raw(name).unwrap_or_default());
-                let from_numa = self.raw("CPUAffinityFromNUMA").unwrap_or(Value::Bool(false));
-                let is_set = affinity.is_some() || from_numa == true;
-                let affinity = affinity.unwrap_or_else(|| json!([]));
-                is_set.then(|| json!({"affinity": affinity, "fromNUMA": from_numa}))
-            }
-            ("ExecContext", "ExecSearchPath") => {
-                let paths = self.raw(name).unwrap_or_default();
-                let paths: Vec<&str> = texts(&paths).collect();
-                (!paths.is_empty()).then(|| paths.join(":").into())
-            }
-            ("ExecContext", "LogExtraFields") => self.byte_texts(name),
-            ("ExecContext", "StandardInputData" | "RootHash" | "RootHashSignature") => {
-                self.base64(name)
-            }
-            ("ExecContext", "BindPaths" | "BindReadOnlyPaths") => self.binds(name),
-            // Not shown over D-Bus either: everybody may ask.
-            ("ExecContext", "SetCredential" | "SetCredentialEncrypted") => None,
-            (
-                "ExecContext",
-                "RuntimeDirectory"
-                | "StateDirectory"
-                | "CacheDirectory"
-                | "LogsDirectory"
-                | "ConfigurationDirectory",
-            ) => self.directory(name),
-            ("ExecContext", "TTYRows" | "TTYColumns") => {
-                self.raw(name).filter(|size| *size != u16::MAX)
-            }
-            (
-                "KillContext",
-                "KillSignal" | "RestartKillSignal" | "FinalKillSignal" | "WatchdogSignal",
-            ) => shape::signal(&self.raw(name).unwrap_or_default()),
-            ("ServiceContext", "ReloadSignal") => {
-                let text = self.setting(name).unwrap_or_else(|| "HUP".to_owned());
-                Some(text.trim_start_matches("SIG").into())
-            }
-            ("ServiceContext", "WatchdogUSec" | "FileDescriptorStoreMax") => {
-                self.raw(name).filter(|value| *value != 0 && *value != u64::MAX)
-            }
-            ("ServiceContext", "RuntimeRandomizedExtraUSec")
-            | ("TimerContext", "RandomizedDelayUSec")
-            | ("ServiceRuntime", "NRestarts" | "NFileDescriptorStore")
-            | ("SocketRuntime", "NConnections" | "NAccepted" | "NRefused") => {
-                self.raw(name).filter(|value| *value != 0)
-            }
-            (
-                "ServiceContext",
-                "SuccessExitStatus" | "RestartPreventExitStatus" | "RestartForceExitStatus",
-            ) => self.exit_statuses(name),
-            (
-                "ServiceContext",
-                "StandardInputFileDescriptor"
-                | "StandardOutputFileDescriptor"
-                | "StandardErrorFileDescriptor",
-            ) => None,
-            ("ServiceRuntime", "ExecMain") => self.main(),
-            (_, "UID" | "GID") => self.raw(name).filter(|id| *id != u32::MAX),
-            ("SocketContext", "SocketProtocol") => {
-                let words = [(0, "ip"), (132, "sctp"), (136, "udplite")];
-                let number = self.raw(name).unwrap_or_default();
-                words.into_iter().find(|(known, _)| number == *known).map(|(_, word)| word.into())
-            }
-            (
-                "SocketContext",
-                "DeferAcceptUSec"
-                | "KeepAliveTimeUSec"
-                | "KeepAliveIntervalUSec"
-                | "KeepAliveProbes"
-                | "MessageQueueMaxMessages"
-                | "MessageQueueMessageSize"
-                | "PipeSize"
-                | "ReceiveBuffer"
-                | "SendBuffer"
-                | "IPTOS"
-                | "IPTTL"
-                | "Mark"
-                | "Priority",
-            ) => self.raw(name).filter(|value| *value != -1 && *value != 0),
-            ("TimerContext", "Timers") => self.timers(),
-            ("TimerRuntime", "NextElapseUSecRealtime" | "NextElapseUSecMonotonic") => {
-                // As systemd has it: never is 0, and one that is down says nothing.
-                let next = self.raw(name).unwrap_or_default();
-                let is_up = !subject.run().active_state().is_down();
-                is_up.then(|| if next == u64::MAX { 0.into() } else { next })
-            }
-            _ => return Ruled::No,
-        })
+        self.said(id).map(str::to_owned)
     }
 
     fn word_at(&self, name: &str, words: &[&str]) -> Option<Value> {
@@ -562,6 +508,167 @@ impl<'a> Told<'a> {
         let all: Vec<Value> = spans.chain(calendars).collect();
         (!all.is_empty()).then(|| all.into())
     }
+}
+
+/// The rule of a field that has one of its own.
+fn rule(structure: &str, name: &str) -> Option<Rule> {
+    let rule: Rule = match (structure, name) {
+        // Parts are put in by themselves.
+        (
+            "UnitContext" | "UnitRuntime",
+            "CGroup" | "Exec" | "Kill" | "Service" | "Automount" | "Mount" | "Path" | "Scope"
+            | "Socket" | "Swap" | "Timer",
+        ) => |_, _| None,
+        ("UnitContext", "Type") => |told, _| Some(told.subject.unit_type().to_string().into()),
+        ("UnitContext", "Names") => |told, _| {
+            let others: Vec<&str> = told.subject.all_names().skip(1).collect();
+            (!others.is_empty()).then(|| others.into())
+        },
+        ("UnitContext", "Description") => |told, _| {
+            let title = told.subject.description();
+            (title != told.subject.name()).then(|| title.into())
+        },
+        ("UnitContext", "Conditions" | "Asserts") => |told, name| told.conditions(name),
+        ("UnitContext", "FailureActionExitStatus" | "SuccessActionExitStatus") => {
+            |told, name| told.raw(name).filter(|status| *status != -1)
+        }
+        ("UnitRuntime", "InvocationID") => |told, _| told.invocation(),
+        ("UnitRuntime", "JobId") => |told, _| told.subject.run().job_id().map(|id| id.0.into()),
+        ("UnitRuntime", "ActivationDetails") => |_, _| None,
+        ("UnitRuntime", "CanLiveMount") => {
+            |told, _| Some(told.subject.run().main_process().is_some().into())
+        }
+        ("CGroupContext", "TasksMax") => |told, _| told.tasks_max(),
+        ("CGroupContext", "AllowedCPUs" | "StartupAllowedCPUs")
+        | ("CGroupContext", "AllowedMemoryNodes" | "StartupAllowedMemoryNodes")
+        | ("ExecContext", "NUMAMask") => {
+            |told, name| shape::bits(&told.raw(name).unwrap_or_default())
+        }
+        ("CGroupContext", "SocketBindAllow" | "SocketBindDeny") => {
+            |told, name| told.socket_binds(name)
+        }
+        ("CGroupContext", "MemoryMin" | "MemoryLow" | "StartupMemoryLow") => {
+            |told, name| told.raw(name).filter(|bytes| *bytes != 0 && *bytes != u64::MAX)
+        }
+        ("CGroupContext", "ManagedOOMMemoryPressureLimit") => {
+            |told, name| told.raw(name).filter(|limit| *limit != 0)
+        }
+        ("CGroupRuntime", "ID") => |told, _| told.subject.live().control_group_id.map(Value::from),
+        ("ExecContext", "Limits") => |told, _| told.limits(),
+        ("ExecContext", "WorkingDirectory") => |told, _| told.working_directory(),
+        ("ExecContext", "CapabilityBoundingSet" | "AmbientCapabilities") => |told, name| {
+            let names = shape::capabilities(&told.raw(name).unwrap_or_default());
+            names.filter(|names| names.as_array().is_some_and(|names| !names.is_empty()))
+        },
+        ("ExecContext", "RestrictNamespaces") => |told, name| {
+            let names = shape::namespaces(&told.raw(name).unwrap_or_default());
+            names.filter(|names| names.as_array().is_some_and(|names| !names.is_empty()))
+        },
+        ("ExecContext", "OOMScoreAdjust") => {
+            |told, name| told.setting(name).and_then(|_| told.raw(name))
+        }
+        ("ExecContext", "SystemCallErrorNumber") => {
+            |told, name| told.setting(name).map(Value::from)
+        }
+        ("ExecContext", "PrivateMounts" | "TTYReset" | "TTYVHangup" | "TTYVTDisallocate") => {
+            |told, name| told.raw(name).filter(|on| *on == true)
+        }
+        ("ExecContext", "SecureBits") => |told, _| told.secure_bits(),
+        ("ExecContext", "CPUSchedulingPolicy") => |told, name| told.word_at(name, &CPU_POLICIES),
+        ("ExecContext", "IOSchedulingClass") => |told, name| told.word_at(name, &IO_CLASSES),
+        ("ExecContext", "NUMAPolicy") => |told, name| told.word_at(name, &NUMA_POLICIES),
+        ("ExecContext", "SyslogLevel" | "LogLevelMax") => |told, name| told.word_at(name, &LEVELS),
+        ("ExecContext", "SyslogFacility") => |told, name| told.word_at(name, &FACILITIES),
+        ("ExecContext", "CPUAffinity") => |told, name| {
+            let affinity = shape::bits(&told.raw(name).unwrap_or_default());
+            let from_numa = told.raw("CPUAffinityFromNUMA").unwrap_or(Value::Bool(false));
+            let is_set = affinity.is_some() || from_numa == true;
+            let affinity = affinity.unwrap_or_else(|| json!([]));
+            is_set.then(|| json!({"affinity": affinity, "fromNUMA": from_numa}))
+        },
+        ("ExecContext", "ExecSearchPath") => |told, name| {
+            let paths = told.raw(name).unwrap_or_default();
+            let paths: Vec<&str> = texts(&paths).collect();
+            (!paths.is_empty()).then(|| paths.join(":").into())
+        },
+        ("ExecContext", "LogExtraFields") => |told, name| told.byte_texts(name),
+        ("ExecContext", "StandardInputData" | "RootHash" | "RootHashSignature") => {
+            |told, name| told.base64(name)
+        }
+        ("ExecContext", "BindPaths" | "BindReadOnlyPaths") => |told, name| told.binds(name),
+        // Not shown over D-Bus either: everybody may ask.
+        ("ExecContext", "SetCredential" | "SetCredentialEncrypted") => |_, _| None,
+        (
+            "ExecContext",
+            "RuntimeDirectory"
+            | "StateDirectory"
+            | "CacheDirectory"
+            | "LogsDirectory"
+            | "ConfigurationDirectory",
+        ) => |told, name| told.directory(name),
+        ("ExecContext", "TTYRows" | "TTYColumns") => {
+            |told, name| told.raw(name).filter(|size| *size != u16::MAX)
+        }
+        (
+            "KillContext",
+            "KillSignal" | "RestartKillSignal" | "FinalKillSignal" | "WatchdogSignal",
+        ) => |told, name| shape::signal(&told.raw(name).unwrap_or_default()),
+        ("ServiceContext", "ReloadSignal") => |told, name| {
+            let text = told.setting(name).unwrap_or_else(|| "HUP".to_owned());
+            Some(text.trim_start_matches("SIG").into())
+        },
+        ("ServiceContext", "WatchdogUSec" | "FileDescriptorStoreMax") => {
+            |told, name| told.raw(name).filter(|value| *value != 0 && *value != u64::MAX)
+        }
+        ("ServiceContext", "RuntimeRandomizedExtraUSec")
+        | ("TimerContext", "RandomizedDelayUSec")
+        | ("ServiceRuntime", "NRestarts" | "NFileDescriptorStore")
+        | ("SocketRuntime", "NConnections" | "NAccepted" | "NRefused") => {
+            |told, name| told.raw(name).filter(|value| *value != 0)
+        }
+        (
+            "ServiceContext",
+            "SuccessExitStatus" | "RestartPreventExitStatus" | "RestartForceExitStatus",
+        ) => |told, name| told.exit_statuses(name),
+        (
+            "ServiceContext",
+            "StandardInputFileDescriptor"
+            | "StandardOutputFileDescriptor"
+            | "StandardErrorFileDescriptor",
+        ) => |_, _| None,
+        ("ServiceRuntime", "ExecMain") => |told, _| told.main(),
+        (_, "UID" | "GID") => |told, name| told.raw(name).filter(|id| *id != u32::MAX),
+        ("SocketContext", "SocketProtocol") => |told, name| {
+            let words = [(0, "ip"), (132, "sctp"), (136, "udplite")];
+            let number = told.raw(name).unwrap_or_default();
+            words.into_iter().find(|(known, _)| number == *known).map(|(_, word)| word.into())
+        },
+        (
+            "SocketContext",
+            "DeferAcceptUSec"
+            | "KeepAliveTimeUSec"
+            | "KeepAliveIntervalUSec"
+            | "KeepAliveProbes"
+            | "MessageQueueMaxMessages"
+            | "MessageQueueMessageSize"
+            | "PipeSize"
+            | "ReceiveBuffer"
+            | "SendBuffer"
+            | "IPTOS"
+            | "IPTTL"
+            | "Mark"
+            | "Priority",
+        ) => |told, name| told.raw(name).filter(|value| *value != -1 && *value != 0),
+        ("TimerContext", "Timers") => |told, _| told.timers(),
+        ("TimerRuntime", "NextElapseUSecRealtime" | "NextElapseUSecMonotonic") => |told, name| {
+            // As systemd has it: never is 0, and one that is down says nothing.
+            let next = told.raw(name).unwrap_or_default();
+            let is_up = !told.subject.run().active_state().is_down();
+            is_up.then(|| if next == u64::MAX { 0.into() } else { next })
+        },
+        _ => return None,
+    };
+    Some(rule)
 }
 
 /// Whether units of this type run processes of their own.
