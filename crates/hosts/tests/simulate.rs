@@ -511,8 +511,9 @@ impl World {
         self.check_times(before, after);
         self.check_restarts(before, after, hosts);
         let over: BTreeSet<&HostId> = before.waves.iter().take(before.wave).flatten().collect();
-        let is_again =
-            |(id, _): &&(HostId, Assignment)| before.progress.contains_key(id) || over.contains(id);
+        let is_again = |(id, _): &&(HostId, Assignment)| {
+            over.contains(id) || before.progress.get(id).is_some_and(|one| !one.is_held_back)
+        };
         for (id, assignment) in orders.iter().filter(is_again) {
             let meant = Assignment { release: after.release, back: after.is_back };
             let assigned = hosts.get(id).and_then(|host| host.assigned);
