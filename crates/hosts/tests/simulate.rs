@@ -232,7 +232,8 @@ struct World {
     policies: BTreeMap<Digest, Policy>,
     /// Hosts that have units down for a restart.
     at_work: BTreeSet<usize>,
-    /// Hosts that were away when they were assigned: what they restart when they are back nobody bounds.
+    /// Hosts that were away when they were assigned, or out of service: nobody waits for them, so nobody bounds what they
+    /// restart when they are back.
     assigned_away: BTreeSet<(u64, HostId)>,
     bad: BTreeSet<Digest>,
     /// Revisions of which a unit fails after a while and is started again and again.
@@ -656,7 +657,8 @@ impl World {
         self.check_times(before, after);
         self.check_restarts(before, after, hosts);
         let away = orders.iter().filter(|(id, _)| !hosts.get(id).is_some_and(Host::is_there));
-        self.assigned_away.extend(away.map(|(id, _)| (after.release, id.clone())));
+        let away = away.map(|(id, _)| id).chain(&after.drained);
+        self.assigned_away.extend(away.map(|id| (after.release, id.clone())));
         let over: BTreeSet<&HostId> = before.waves.iter().take(before.wave).flatten().collect();
         let is_again = |(id, _): &&(HostId, Assignment)| {
             over.contains(id) || before.progress.get(id).is_some_and(|one| !one.is_held_back)
