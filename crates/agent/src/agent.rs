@@ -687,8 +687,8 @@ impl Agent {
         let prelude = rules::named(&files).prelude(&self.facts, &self.kept.copies);
         let made =
             Evaluated::new(self.disk.directory_of(revision), &files, 1).evaluate(&prelude)?;
-        let app_of = made.into_iter().map(|(path, file)| (path, file.app)).collect();
-        todo.bound(|app| self.policy.limit_of(app), &app_of);
+        let apps_of = made.into_iter().map(|(path, file)| (path, file.apps)).collect();
+        todo.bound(&self.policy, &apps_of);
         Ok(())
     }
 

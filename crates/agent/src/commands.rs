@@ -4,12 +4,14 @@
 //! - Must not: decide; `warren-hosts` (the crate) does, from what lies in the store.
 //! - Start at [`run`].
 
+mod apps;
 mod change;
 mod drain;
 mod drive;
 mod over_ssh;
 mod plans;
 mod progress;
+mod revisions;
 mod show;
 mod text;
 
@@ -17,7 +19,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use warren_hosts::digest::Digest;
 use warren_hosts::names::HostId;
 use warren_hosts::waves::Step;
 
@@ -47,18 +48,21 @@ enum Verb {
         /// Only hosts with this label, `NAME=VALUE`; may be given again
         #[arg(long, short, value_name = "LABEL")]
         label: Vec<String>,
+        /// Only hosts that have units of this container, or of containers of this group; how many is a column
+        #[arg(long, value_name = "APP")]
+        app: Option<String>,
         /// Only hosts that are not as they should be
         #[arg(long)]
         bad: bool,
     },
     /// Say what is wrong, by root cause over all hosts
     Why {
-        /// Only units of this application
+        /// Only units of this container, or of containers of this group
         app: Option<String>,
     },
     /// Show the logs of many hosts, each by its own log access over ssh(1)
     Logs(over_ssh::LogsArgs),
-    /// Show what is under way and what is wrong, again and again
+    /// Show what is under way and what is wrong, again and again; with --json in a line every 2 s
     Top {
         /// Print it once
         #[arg(long)]
@@ -207,7 +211,8 @@ struct RolloutArgs {
     /// Hosts of a wave that may be unavailable at once; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_unavailable: u32,
-    /// Units of an application that may be unavailable at once on all hosts together, `*=N` for each; may be given again
+    /// Units of a container, or of a group of containers, that may be unavailable at once on all hosts together; `*=N` for
+    /// each container; may be given again
     #[arg(long, value_name = "APP=N", value_parser = read_bound)]
     max_unavailable_of: Vec<(String, u32)>,
     /// How long a wave has to be healthy, in seconds
@@ -255,6 +260,8 @@ pub fn run(cli: Cli) -> Result<i32> {
         cli.command,
         Verb::List { .. }
             | Verb::Why { .. }
+            | Verb::Top { .. }
+            | Verb::Drain { .. }
             | Verb::Log
             | Verb::Plan { .. }
             | Verb::Status
@@ -265,10 +272,13 @@ pub fn run(cli: Cli) -> Result<i32> {
     let store = Store::new(&settings.endpoints).map_err(|why| anyhow!(why))?;
     let site = Site::new(store);
     match cli.command {
-        Verb::List { label, bad } => show::list(&site, &label, bad, cli.json),
+        Verb::List { label, app, bad } => {
+            let listed = show::Listed { labels: &label, app: app.as_deref(), bad };
+            show::list(&site, &listed, cli.json)
+        }
         Verb::Why { app } => show::why(&site, app.as_deref(), cli.json),
         Verb::Logs(args) => over_ssh::logs(&site, &args),
-        Verb::Top { once } => show::top(&site, once),
+        Verb::Top { once } => show::top(&site, once, cli.json),
         Verb::Push { dir, message, allow_secrets } => {
             change::push(&site, &dir, &message, allow_secrets)
         }
@@ -290,7 +300,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Stop { message } => {
             change::rollout(&site, "stop", &message, |rollout| rollout.stop(message.clone()))
         }
-        Verb::Drain { host, reason, wait } => drain::drain(&site, &author(), &host, &reason, wait),
+        Verb::Drain { host, reason, wait } => {
+            drain::drain(&site, &author(), &host, &reason, wait, cli.json)
+        }
         Verb::Undrain { host } => drain::undrain(&site, &author(), &host),
         Verb::Drive { gate, until_over } => drive::run(&site, gate.as_deref(), until_over),
         Verb::Admit { host, file, again } => change::admit(&site, &host, &file, again),
@@ -299,25 +311,6 @@ pub fn run(cli: Cli) -> Result<i32> {
         Verb::Prune { keep } => change::prune(&site, keep),
         Verb::Keygen { .. } | Verb::Man { .. } => unreachable!("done above"),
     }
-}
-
-/// The revision whose name begins so.
-fn find_revision(site: &Site, text: &str) -> Result<Digest> {
-    if text.is_empty() {
-        return Err(anyhow!("the name of a revision is missing; `warren-hosts log` lists them"));
-    }
-    let revisions = site.revisions()?;
-    let found: Vec<Digest> = revisions
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| name.to_string().starts_with(text))
-        .collect();
-    match found[..] {
-        [one] => Ok(one),
-        [] => Err(anyhow!("there is no revision {text}; `warren-hosts log` lists them")),
-        _ => Err(anyhow!("{} revisions begin with {text}", found.len())),
-    }
-    .context("cannot find the revision")
 }
 
 /// Who is at the keyboard.

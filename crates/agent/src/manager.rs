@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use warren_hosts::apps::{Apps, Bounds, next_restarts};
 use warren_hosts::host::Cause;
+use warren_hosts::policy::Policy;
 use warren_sys::socket::connect_stream_within;
 use warren_sys::tell;
 use warren_wire::control::{
@@ -87,7 +88,7 @@ pub struct Todo {
     /// Units that run by settings of before.
     restart: BTreeSet<String>,
     /// Applications of which so many units may be restarted at once, with the units.
-    bounded: BTreeMap<String, (u32, BTreeSet<String>)>,
+    bounded: Bounds,
     /// Those of them that are being restarted, with the time at which each came up before.
     at_work: BTreeMap<String, Option<u64>>,
     /// Units with another file than before.
@@ -112,33 +113,17 @@ impl Todo {
         self
     }
 
-    /// Bounds how many units of an application are restarted at once; `app_of` says to which one a unit belongs.
-    pub fn bound(
-        &mut self,
-        limit_of: impl Fn(&str) -> Option<u32>,
-        app_of: &BTreeMap<Box<str>, Arc<str>>,
-    ) {
+    /// Bounds how many units of an application are restarted at once, as a release says; `apps_of` says to which ones a
+    /// unit belongs.
+    pub fn bound(&mut self, policy: &Policy, apps_of: &BTreeMap<Box<str>, Apps>) {
         for unit in &self.restart {
-            let Some(app) = app_of.get(&**unit) else { continue };
-            let Some(most) = limit_of(app) else { continue };
-            let bound = self.bounded.entry(app.to_string()).or_insert((most, BTreeSet::new()));
-            bound.1.insert(unit.clone());
+            for (app, most) in
+                apps_of.get(&**unit).into_iter().flat_map(|apps| policy.bounds_of(apps))
+            {
+                let bound = self.bounded.entry(app.to_owned()).or_insert((most, BTreeSet::new()));
+                bound.1.insert(unit.clone());
+            }
         }
-    }
-
-    /// The units that are restarted next, at most so many, and of each application no more than its bound.
-    fn next_restarts(&self, most: usize) -> Vec<String> {
-        let mut left: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut app_of: BTreeMap<&str, &str> = BTreeMap::new();
-        for (app, (most, units)) in &self.bounded {
-            left.insert(app, (*most).max(1));
-            app_of.extend(units.iter().map(|unit| (&**unit, &**app)));
-        }
-        let has_room = |unit: &&String| {
-            let left = app_of.get(&***unit).and_then(|app| left.get_mut(app));
-            left.is_none_or(|left| std::mem::replace(left, left.saturating_sub(1)) > 0)
-        };
-        self.restart.iter().filter(has_room).take(most).cloned().collect()
     }
 }
 
@@ -286,7 +271,7 @@ impl Manager {
             }
         }
         while !todo.restart.is_empty() {
-            let some = todo.next_restarts(self.restarts.max(1));
+            let some = next_restarts(&todo.restart, &todo.bounded, self.restarts.max(1));
             for unit in &some {
                 todo.restart.remove(unit);
                 todo.changed.remove(unit);
@@ -512,26 +497,33 @@ fn targets(text: &FileText) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use warren_hosts::apps::apps;
     use warren_wire::control::{ReasonAnswer, UnitRow};
 
     use super::*;
 
     #[test]
-    fn few_units_of_an_application_are_restarted_at_once() {
-        let units =
-            ["shop-a", "shop-b", "shop-c", "shop-d", "z"].map(|name| format!("{name}.service"));
+    fn restarts_are_bounded_by_container_and_by_group() {
+        let units = ["a-1", "a-2", "b-1", "z"].map(|name| format!("{name}.service"));
         let mut todo = Todo { restart: units.clone().into_iter().collect(), ..Todo::default() };
-        let app = |unit: &String| {
-            (unit.as_str().into(), if unit.starts_with('z') { "z" } else { "shop" }.into())
+        let groups: &[Arc<str>] = &["shop".into()];
+        let of = |unit: &String| {
+            let own = unit.split(['-', '.']).next().expect("a word");
+            (unit.as_str().into(), apps(own, if own == "z" { &[] } else { groups }))
         };
-        todo.bound(|app| (app == "shop").then_some(2), &units.iter().map(app).collect());
-        let mut rounds = Vec::new();
-        while !todo.restart.is_empty() {
-            let next = todo.next_restarts(4);
-            todo.restart.retain(|unit| !next.contains(unit));
-            rounds.push(next.len());
-        }
-        assert_eq!(rounds, [3, 2]);
+        let bounds = [("*", 1), ("shop", 2)].map(|(app, most)| (app.to_owned(), most));
+        let policy = Policy { max_unavailable_of: bounds.into(), ..Policy::default() };
+        todo.bound(&policy, &units.iter().map(of).collect());
+        let shown: Vec<String> = todo
+            .bounded
+            .iter()
+            .map(|(app, (most, units))| format!("{app}<={most} of {}", units.len()))
+            .collect();
+        assert_eq!(shown, ["a<=1 of 2", "b<=1 of 1", "shop<=2 of 3", "z<=1 of 1"]);
+        let next = next_restarts(&todo.restart, &todo.bounded, 9);
+        assert_eq!(next, ["a-1.service", "b-1.service", "z.service"]);
     }
 
     /// The agent was killed, and the next one asks for the difference again without knowing the release's policy.

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use warren_core::settings::Settings;
 use warren_fleet::engine::Options;
 use warren_fleet::engine::copies::Replicated;
+use warren_fleet::engine::membership::Membership;
 use warren_fleet::outside::NoFacts;
 use warren_fleet::session::{BOUNDS, Loaded, Session};
 use warren_fleet::source::Source;
 use warren_fleet_files::Files as RuleFiles;
+use warren_hosts::apps::{Apps, apps, own_app};
 use warren_hosts::digest::Digest;
 use warren_hosts::machine::Named;
 use warren_hosts::plan::{Made, MadeFile, Rules};
@@ -113,6 +115,11 @@ pub fn may_have_copies(files: &Files) -> bool {
     texts(files).any(|text| text.windows(8).any(|word| word == b"replicas"))
 }
 
+/// Whether these rules may have groups of containers.
+pub fn may_have_groups(files: &Files) -> bool {
+    texts(files).any(|text| text.windows(6).any(|word| word == b"groups" || &word[..5] == b"Group"))
+}
+
 /// Rules of a revision that lie in a directory.
 #[derive(Debug)]
 pub struct Evaluated {
@@ -154,6 +161,15 @@ impl Evaluated {
         loaded.session.as_ref().map(Session::replicated).ok_or_else(|| self.faults(&loaded))
     }
 
+    /// Which groups containers are in.
+    ///
+    /// # Errors
+    /// The rules have faults.
+    pub fn membership(&self, prelude: &str) -> Result<Membership, String> {
+        let loaded = self.load(prelude);
+        loaded.session.as_ref().map(Session::membership).ok_or_else(|| self.faults(&loaded))
+    }
+
     /// The first fault, and how many there are. Files are named as in the revision, wherever it lies for now.
     fn faults(&self, loaded: &Loaded) -> String {
         let errors = loaded.messages.iter().filter(|m| m.severity == warren_fleet::Severity::Error);
@@ -180,12 +196,25 @@ impl Rules for Evaluated {
         use warren_fleet::made::Product;
         let loaded = self.load(prelude);
         let Some(session) = &loaded.session else { return Err(self.faults(&loaded)) };
-        let file = |path: &str, product: &Product| {
-            let text = product.file.print(Product::unit_type(path)?).into();
+        let membership = session.membership();
+        // Units of a container have the same applications: they share them.
+        let mut known: BTreeMap<&str, Apps> = BTreeMap::new();
+        let mut made = Made::new();
+        for (path, product) in session.products() {
+            let Some(unit_type) = Product::unit_type(path) else { continue };
+            let text = product.file.print(unit_type).into();
             let target = product.origin.target.as_ref().map(|(target, _)| &**target);
-            Some((path.into(), MadeFile { text, app: app(path, target).into() }))
-        };
-        Ok(session.products().iter().filter_map(|(path, product)| file(path, product)).collect())
+            let of_target = |target: &str| {
+                let groups = membership.get(target).map_or(&[][..], Vec::as_slice);
+                apps(own_app(target), groups)
+            };
+            let apps = match target {
+                Some(target) => known.entry(target).or_insert_with(|| of_target(target)).clone(),
+                None => apps(app(path, None), &[]),
+            };
+            made.insert(path.clone(), MadeFile { text, apps });
+        }
+        Ok(made)
     }
 }
 
@@ -193,8 +222,7 @@ impl Rules for Evaluated {
 /// themselves. Of a drop-in what its unit is.
 pub fn app<'n>(unit: &'n str, target: Option<&'n str>) -> &'n str {
     if let Some(target) = target {
-        let quoted = target.split_once(" '").and_then(|(_, name)| name.strip_suffix('\''));
-        return quoted.unwrap_or(target);
+        return own_app(target);
     }
     let unit = unit.split_once(".d/").map_or(unit, |(unit, _)| unit);
     let template = unit.split_once('@').map(|(template, _)| template);
@@ -289,10 +317,37 @@ mod tests {
         let (web, db) = (made("web", "shop = [ 1 ]"), made("db", "shop = [ 1 ]"));
         assert_eq!((web.len(), web == db), (1, false));
         assert_eq!(evaluated.replicated(&prelude("web", "")).expect("no faults").len(), 1);
+        assert!(evaluated.membership(&prelude("web", "")).expect("no faults").is_empty());
         let why = evaluated.evaluate("x = = 1\n").expect_err("a fault");
         assert!(why.starts_with("machine.conf:1"), "{why}");
         std::fs::write(scratch.path("r").join("a.conf"), "x = = 1\n").expect("written");
         let why = evaluated.evaluate("").expect_err("a fault");
         assert!(why.starts_with("a.conf:1: "), "{why}");
+    }
+
+    #[test]
+    fn a_unit_is_of_its_container_and_of_groups() {
+        let scratch = Scratch::new("agent-groups");
+        let rules = "object Container \"cart\" { groups = [ \"shop\" ] }\nobject Container \"plain\" {}\n\
+                     object Group \"shop\" { groups = [ \"all\" ] }\nobject Group \"all\" {}\n\
+                     apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  assign where true\n}\n\
+                     apply Service \"gate\" to Group {\n  ExecStart = \"/bin/gate\"\n  assign where group.name == \"shop\"\n}\n\
+                     object Service \"own\" { ExecStart = \"/bin/own\" }\n";
+        let files = Files::from([("a.conf".to_owned(), rules.as_bytes().to_vec())]);
+        let directory = scratch.path("r");
+        write_directory(&directory, &files).expect("written");
+        let made = Evaluated::new(directory, &files, 1).evaluate("").expect("no faults");
+        let shown: Vec<String> =
+            made.iter().map(|(path, file)| format!("{path}: {}", file.apps.join(" "))).collect();
+        let expected = [
+            "cart-web.service: cart all shop",
+            "own.service: own",
+            "plain-web.service: plain",
+            "shop-gate.service: shop all",
+        ];
+        assert_eq!(shown, expected);
+        assert!(may_have_groups(&files));
+        let none = Files::from([("a.conf".to_owned(), b"object Container \"a\" {}".to_vec())]);
+        assert!(!may_have_groups(&none));
     }
 }

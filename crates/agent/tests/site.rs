@@ -206,16 +206,141 @@ fn one_place_shows_all_hosts() {
         site.run(&["top", "--once"])
             .starts_with("2 hosts: 2 degraded\nrelease 1 is on all hosts\n")
     );
+    // The same for programs, again and again.
+    let lines = site.first_lines(&["--json", "top"], 2);
+    for line in &lines {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((&line["hosts"], &line["states"]["degraded"]), (&2.into(), &2.into()));
+        assert_eq!((&line["rollout"]["release"], &line["format"]), (&1.into(), &2.into()));
+        assert_eq!(
+            (&line["causes"][0]["code"], &line["more_causes"]),
+            (&"WR-0040".into(), &0.into())
+        );
+    }
+    assert_eq!(site.run(&["--json", "top", "--once"]).lines().count(), 1);
+    // A store that is away for a moment does not end it; one that was never there does.
+    let (mut top, mut lines) = site.begin(&["--json", "top"]);
+    assert!(lines.next().is_some_and(|line| line.contains("\"states\":{\"degraded\":2}")));
+    site.stop_etcd();
+    let mut is_told = |words: &str| lines.by_ref().take(60).any(|line| line.contains(words));
+    assert!(is_told("\"fault\":\"the store does not answer"));
+    assert!(site.fails(&["--json", "top"]).contains("the store does not answer"));
+    site.start_etcd();
+    assert!(is_told("\"states\""));
+    // Nobody reads it any more.
+    drop(lines);
+    assert!(top.0.wait().expect("a child").success());
+}
+
+/// A container `cart` and, on h1 alone, `pay` are in the group `shop`; `blog` is in none.
+fn shop(word: &str, pay: &str) -> Vec<(String, String)> {
+    let rule = |container: &str, word: &str, more: &str| {
+        let text = format!(
+            "apply Service \"web\" to Container {{\n  ExecStart = \"/bin/{word}\"\n  \
+             assign where container.name == \"{container}\"{more}\n}}\n"
+        );
+        (format!("{container}-web.conf"), text)
+    };
+    let containers = "object Container \"cart\" { groups = [ \"shop\" ] }\nobject Container \"pay\" { vars.shop = true }\n\
+                      object Container \"blog\" { }\nobject Group \"shop\" { assign where container.vars.shop }\n";
+    vec![
+        ("containers.conf".to_owned(), containers.to_owned()),
+        rule("cart", word, ""),
+        rule("pay", pay, " && machine.labels.name == \"h1\""),
+        rule("blog", word, ""),
+    ]
+}
+
+fn push_shop(site: &Site, word: &str, pay: &str) -> String {
+    let files = shop(word, pay);
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    site.push(&files)
+}
+
+/// Bounds, questions and logs take the name of a container or of a group, as rules have them.
+#[test]
+fn an_application_is_a_container_or_a_group_of_them() {
+    let Some(site) = Site::ready("hosts-groups", 2) else { return };
+    let first = push_shop(&site, "one", "one");
+    site.release(&first, &["--wave", "2"]);
+    site.drive_to_the_end();
+    for host in &site.hosts {
+        host.manager.take_jobs();
+    }
+    let second = push_shop(&site, "two", "two");
+    site.release(&second, &["--wave", "2", "--max-unavailable-of", "shop=1"]);
+    let begun: serde_json::Value =
+        serde_json::from_str(&site.run(&["--json", "status"])).expect("JSON");
+    let units = |at_work: u32, all: u32| serde_json::json!({"at_work": at_work, "all": all});
+    let expected =
+        serde_json::json!({"shop": {"most": 1, "hosts": {"h1": units(1, 2), "h2": units(1, 1)}}});
+    assert_eq!(begun["apps"], expected, "{begun}");
+    let status = site.drive_to_the_end();
+    assert!(status.starts_with("release 2 is on all hosts"), "{status}");
+    // Both would be restarted at once (MaxRestarts=2), and the blog is with the first of them.
+    let jobs = site.hosts[0].manager.take_jobs();
+    let expected =
+        ["blog-web", "cart-web", "pay-web"].map(|unit| format!("try-restart {unit}.service"));
+    assert_eq!(jobs, expected);
+    assert_eq!(site.hosts[0].manager.restarted_at_once(), [2, 1]);
+    let list = site.run(&["list", "--app", "shop"]);
+    let head = list.lines().next().unwrap_or_default();
+    assert!(head.ends_with("  UNITS  FAILED  OF shop  NOTE"), "{list}");
+    let list = site.run(&["--json", "list", "--app", "shop"]);
+    let units: Vec<serde_json::Value> = list
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).expect("JSON")["units_of_app"].clone()
+        })
+        .collect();
+    let [both, one] = [&["cart-web.service", "pay-web.service"][..], &["cart-web.service"]];
+    assert_eq!(units, [serde_json::json!(both), serde_json::json!(one)]);
+    let list = site.run(&["list", "--app", "pay"]);
+    assert!(list.contains("h1") && list.ends_with("1 host: 1 ok.\n"), "{list}");
+    let why = site.fails(&["list", "--app", "shpo"]);
+    assert!(why.contains("no rules in force on these hosts make units of shpo"), "{why}");
     // Logs come by ssh(1), and each line says from where.
     let ssh = site.scratch.write("ssh", "#!/bin/sh\necho \"$*\"\nprintf 'a\\033[31m line'\n");
     std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("a program");
-    let logs = site.run(&["logs", "shop", "--label", "name=h2", "--ssh", &ssh, "-n", "3"]);
-    let expected = "h2 -x -o BatchMode=yes -- h2.example.org warren logs -o short-iso -n 3 -u 'shop-*' -u shop\n\
-                    h2 a?[31m line\n";
-    assert_eq!(logs, expected);
+    let logs = |app: &str| site.run(&["logs", app, "--label", "name=h1", "--ssh", &ssh, "-n", "3"]);
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let asked = format!("h1 -x -o BatchMode=yes -- {machine} warren logs -o short-iso -n 3");
+    let line = "h1 a?[31m line\n";
+    let both = "-u 'cart-web.service' -u 'pay-web.service'";
+    assert_eq!(logs("shop"), format!("{asked} {both}\n{line}"));
+    assert_eq!(logs("blog"), format!("{asked} -u 'blog-web.service'\n{line}"));
+    let all = site.run(&["logs", "pay", "--ssh", &ssh]);
+    assert!(all.contains("h1 ") && !all.contains("h2 "), "{all}");
     let why = site.fails(&["logs", "$(id)", "--ssh", &ssh]);
-    assert!(why.contains("is not a valid application name"), "{why}");
+    assert!(why.contains("no rules in force on these hosts make units of $(id)"), "{why}");
+}
+
+#[test]
+fn why_tells_of_all_containers_of_a_group() {
+    let Some(site) = Site::ready("hosts-why-group", 2) else { return };
+    let well = push_shop(&site, "one", "one");
+    site.release(&well, &[]);
+    site.drive_to_the_end();
+    assert_eq!(site.run(&["why", "shop"]), "Nothing is wrong with shop: 3 units on 2 hosts.\n");
+    assert_eq!(site.run(&["why", "blog"]), "Nothing is wrong with blog: 2 units on 2 hosts.\n");
+    let why = site.run(&["why", "shpo"]);
+    assert!(
+        why.starts_with("Nothing is wrong on any host that has reported.\nBut no rules"),
+        "{why}"
+    );
+    let bad = push_shop(&site, "two", "bad");
+    site.release(&bad, &["--failed-units", "1"]);
+    site.drive_to_the_end();
+    site.wait_listed("2 hosts: 2 degraded");
+    let why = |app: &str| {
+        let out = site.try_run(&["why", app]);
+        (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let (status, text) = why("shop");
+    assert!(status == Some(1) && text.starts_with("WR-0040 pay (2 units)\n  on 2 hosts"), "{text}");
+    assert_eq!(why("pay"), (status, text));
+    assert_eq!(why("cart").0, Some(0));
 }
 
 #[test]
@@ -907,7 +1032,19 @@ fn a_drained_host_gives_its_copies_to_others() {
     site.run(&["drain", "h2"]);
     site.wait_listed("2 copies left, 2 of them claimed by no other host");
     let why = site.fails(&["drain", "h2", "--wait", "0"]);
-    assert!(why.contains("no other host has claimed 2 of them: raise Capacity="), "{why}");
+    assert!(why.contains("after 0 s h2 still has 2 copies:\n  copy "), "{why}");
+    let no_room =
+        "of shop: no room: the 1 host in service takes 4 in all, and no more: raise Capacity=";
+    assert_eq!(why.matches(no_room).count(), 2, "{why}");
+    let lines = site.try_run(&["--json", "drain", "h2", "--wait", "0"]).stdout;
+    let line: serde_json::Value = serde_json::from_slice(&lines).expect("a line of JSON");
+    assert_eq!((&line["kind"], &line["copies_left"]), (&"drained".into(), &2.into()));
+    // While it waits it says why.
+    let lines = site.first_lines(&["--json", "drain", "h2", "--wait", "60"], 2);
+    let line: serde_json::Value = serde_json::from_str(&lines[1]).expect("JSON");
+    let copy = &line["copies"][0];
+    assert_eq!((&line["kind"], &copy["why"]), (&"left".into(), &"no-room".into()), "{line}");
+    assert_eq!((&copy["container"], &copy["for_good"]), (&"shop".into(), &true.into()), "{line}");
     assert!(before.len() == 3 && held(&site, "h2").len() == 2, "{before:?}");
     // With a host more there is room.
     site.run(&["undrain", "h1"]);

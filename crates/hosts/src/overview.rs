@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::apps::MeantOn;
 use crate::digest::Digest;
 use crate::follower::Assignment;
 use crate::host::{Host, Outcome, Restarted};
@@ -111,8 +112,11 @@ pub struct Cause {
     pub revisions: BTreeSet<String>,
 }
 
-/// Root causes, those on most hosts first; of one application if it is given.
-pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) -> Vec<Cause> {
+/// Root causes, those on most hosts first; of what is meant if that is given.
+pub fn causes<'h>(
+    hosts: impl IntoIterator<Item = &'h Host>,
+    meant: Option<&MeantOn>,
+) -> Vec<Cause> {
     // What failed and what is started again are told apart: one waits for somebody.
     let mut all: BTreeMap<(bool, String, String), Cause> = BTreeMap::new();
     for host in hosts {
@@ -122,7 +126,7 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
                         units: u32,
                         since: Option<u64>,
                         words: String| {
-            if app.is_some_and(|app| app != app_name) {
+            if meant.is_some_and(|meant| !meant.on(&host.id).has(app_name)) {
                 return;
             }
             let key = (is_restarted, code.to_owned(), app_name.to_owned());
@@ -163,6 +167,7 @@ pub fn causes<'h>(hosts: impl IntoIterator<Item = &'h Host>, app: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apps::Meant;
     use crate::host::{self, Drain, Facts, Registration, Report};
 
     fn host(n: usize, outcome: Outcome, failed: u32) -> Host {
@@ -242,11 +247,19 @@ mod tests {
         assert_eq!((all[0].hosts.len(), all[0].units, all[0].since), (37, 74, Some(64)));
         assert_eq!((&*all[0].code, all[0].revisions.len()), ("WR-0051", 1));
         assert_eq!(&*all[1].app, "an old store");
-        assert_eq!(causes(&hosts, Some("shop")).len(), 1);
-        assert!(causes(&hosts, Some("blog")).is_empty());
+        let of = |hosts: &[Host], app: &str| causes(hosts, Some(&MeantOn::alone(app)));
+        assert_eq!(of(&hosts, "shop").len(), 1);
+        assert!(of(&hosts, "blog").is_empty());
+        // On some hosts the shop is in a group of this name.
+        let group = Meant::by("all", &[("Container 'shop'".into(), vec!["all".into()])].into());
+        let mut meant = MeantOn::alone("all");
+        meant.set(hosts.iter().take(3).map(|host| host.id.clone()), &group);
+        meant.set(hosts.iter().skip(3).map(|host| host.id.clone()), &Meant::alone("all"));
+        let some = causes(&hosts, Some(&meant));
+        assert_eq!((some.len(), &*some[0].app, some[0].hosts.len()), (1, "shop", 3));
         // What is started again is another thing than what failed and stays so.
         hosts[3].report.as_mut().expect("a report").restarted = vec![restarted(), restarted()];
-        let shop = causes(&hosts, Some("shop"));
+        let shop = of(&hosts, "shop");
         assert_eq!(
             (shop.len(), shop[1].units, shop[1].hosts.len(), shop[1].since),
             (2, 2, 1, Some(9))

@@ -92,7 +92,7 @@ pub fn holders(claims: &[Claim]) -> BTreeMap<(&str, u32), &HostId> {
 
 /// Who is to have each copy that is claimed: who holds it, or, if that host is drained, the oldest claim of one that is
 /// not.
-fn heirs<'c>(
+pub(crate) fn heirs<'c>(
     claims: &'c [Claim],
     places: &BTreeMap<HostId, Place>,
 ) -> BTreeMap<(&'c str, u32), &'c HostId> {
@@ -107,7 +107,7 @@ fn heirs<'c>(
     out.into_iter().map(|(slot, claim)| (slot, &claim.host)).collect()
 }
 
-fn is_drained(host: &HostId, places: &BTreeMap<HostId, Place>) -> bool {
+pub(crate) fn is_drained(host: &HostId, places: &BTreeMap<HostId, Place>) -> bool {
     places.get(host).is_some_and(|place| place.is_drained)
 }
 
@@ -201,6 +201,21 @@ fn handed_over<'c>(
     };
     let leaving = holders.iter().filter(leaves).map(|(copy, _)| *copy);
     leaving.filter(|(app, _)| on_their_way.insert(*app)).collect()
+}
+
+/// The host that would claim each copy now that no host in service has.
+pub(crate) fn takers(
+    apps: &[Replicated],
+    places: &BTreeMap<HostId, Place>,
+    claims: &[Claim],
+) -> BTreeMap<(String, u32), HostId> {
+    let mut kept = heirs(claims, places);
+    kept.retain(|_, host| !is_drained(host, places));
+    let shares = Free::new(apps, places, &kept).share(apps);
+    let each = |(host, copies): (HostId, Vec<(String, u32)>)| {
+        copies.into_iter().map(move |copy| (copy, host.clone()))
+    };
+    shares.into_iter().flat_map(each).collect()
 }
 
 /// The copies that each host will run once all have claimed and given up what is theirs.

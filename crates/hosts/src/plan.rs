@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::apps::Apps;
 use crate::host::Facts;
 use crate::machine::Named;
 use crate::names::HostId;
 use crate::placement::Copies;
+use crate::policy::Policy;
 use crate::rollout::{AppLimit, AppUnits};
 
 /// Bounded applications times hosts: they are written with the rollout, again and again.
@@ -21,8 +23,8 @@ pub const LIMITED_MAX: usize = 10_000;
 pub struct MadeFile {
     /// What it says.
     pub text: Arc<str>,
-    /// The application that the unit belongs to.
-    pub app: Arc<str>,
+    /// The applications that the unit belongs to.
+    pub apps: Apps,
 }
 
 /// Unit files that rules make, by path.
@@ -53,16 +55,16 @@ pub struct Change {
     /// Unit files that go.
     pub removed: Vec<Box<str>>,
     /// Units that are restarted where they run, with their applications.
-    pub restarted: BTreeMap<Box<str>, Arc<str>>,
+    pub restarted: BTreeMap<Box<str>, Apps>,
 }
 
-/// Services of each application.
-pub type Services = BTreeMap<Arc<str>, u32>;
+/// How many services there are of the same applications.
+pub type Services = BTreeMap<Apps, u32>;
 
 fn services(made: &Made) -> Services {
     let mut out = Services::new();
     for (_, file) in made.iter().filter(|(path, _)| path.ends_with(".service")) {
-        *out.entry(file.app.clone()).or_default() += 1;
+        *out.entry(file.apps.clone()).or_default() += 1;
     }
     out
 }
@@ -90,7 +92,7 @@ impl Change {
 }
 
 /// Units that were there, and have to be restarted for what their own files or drop-ins say now.
-fn restarted(before: &Made, after: &Made, restarts: Restarts<'_>) -> BTreeMap<Box<str>, Arc<str>> {
+fn restarted(before: &Made, after: &Made, restarts: Restarts<'_>) -> BTreeMap<Box<str>, Apps> {
     let mut out = BTreeMap::new();
     let paths = after.keys().chain(before.keys().filter(|path| !after.contains_key(*path)));
     for path in paths {
@@ -109,7 +111,7 @@ fn restarted(before: &Made, after: &Made, restarts: Restarts<'_>) -> BTreeMap<Bo
         };
         if files.0 != files.1 && restarts(unit, files.0, files.1) {
             let made = after.get(unit).or_else(|| after.get(path)).or_else(|| before.get(path));
-            out.extend(made.map(|file| (Box::from(unit), file.app.clone())));
+            out.extend(made.map(|file| (Box::from(unit), file.apps.clone())));
         }
     }
     out
@@ -166,14 +168,10 @@ impl Plan {
     ///
     /// # Errors
     /// There are more than a rollout can carry, in words.
-    pub fn limits(
-        &self,
-        limit_of: impl Fn(&str) -> Option<u32>,
-    ) -> Result<BTreeMap<String, AppLimit>, String> {
+    pub fn limits(&self, policy: &Policy) -> Result<BTreeMap<String, AppLimit>, String> {
         let mut out: BTreeMap<String, AppLimit> = BTreeMap::new();
         let mut pairs = 0;
-        let mut of = |app: &str, hosts: &[HostId], units: AppUnits| {
-            let Some(most) = limit_of(app) else { return };
+        let mut of = |(app, most): (&str, u32), hosts: &[HostId], units: AppUnits| {
             let limit = out.entry(app.to_owned());
             let limit = limit.or_insert_with(|| AppLimit { most, hosts: BTreeMap::new() });
             for id in hosts {
@@ -186,17 +184,15 @@ impl Plan {
             }
         };
         for (hosts, services) in &self.services {
-            services
-                .iter()
-                .for_each(|(app, all)| of(app, hosts, AppUnits { at_work: 0, all: *all }));
+            let services = services.iter().map(|(apps, all)| (apps, *all));
+            for (bound, all) in bounded(policy, services) {
+                of(bound, hosts, AppUnits { at_work: 0, all });
+            }
         }
         for group in &self.groups {
-            let mut restarted = Services::new();
-            for app in group.change.iter().flat_map(|change| change.restarted.values()) {
-                *restarted.entry(app.clone()).or_default() += 1;
-            }
-            for (app, at_work) in &restarted {
-                of(app, &group.hosts, AppUnits { at_work: *at_work, all: *at_work });
+            let restarted = group.change.iter().flat_map(|change| change.restarted.values());
+            for (bound, at_work) in bounded(policy, restarted.map(|apps| (apps, 1))) {
+                of(bound, &group.hosts, AppUnits { at_work, all: at_work });
             }
         }
         // What is restarted nowhere bounds nothing.
@@ -211,6 +207,20 @@ impl Plan {
     }
 }
 
+/// How many of these units each bound is about, with how many of them may be unavailable at once.
+fn bounded<'a>(
+    policy: &Policy,
+    units: impl Iterator<Item = (&'a Apps, u32)>,
+) -> BTreeMap<(&'a str, u32), u32> {
+    let mut out = BTreeMap::new();
+    for (apps, count) in units {
+        for bound in policy.bounds_of(apps) {
+            *out.entry(bound).or_default() += count;
+        }
+    }
+    out
+}
+
 /// Compares two revisions over hosts, in so many threads.
 pub fn plan(
     before: Option<&dyn Rules>,
@@ -219,35 +229,70 @@ pub fn plan(
     threads: usize,
     restarts: Restarts<'_>,
 ) -> Plan {
-    let mut alike: BTreeMap<(Option<String>, String), Vec<HostId>> = BTreeMap::new();
-    for (id, host) in hosts {
+    let prelude = |host: &Planned| {
         let old = before.map(|rules| rules.named().prelude(&host.facts, &host.now));
-        let new = after.named().prelude(&host.facts, &host.then);
-        alike.entry((old, new)).or_default().push(id.clone());
-    }
-    let alike: Vec<_> = alike.into_iter().collect();
+        (old, after.named().prelude(&host.facts, &host.then))
+    };
+    let alike = alike(hosts, prelude);
     let evaluations = alike.iter().map(|((old, _), _)| 1 + usize::from(old.is_some())).sum();
+    let mut done = Plan { evaluations, ..Plan::default() };
+    let compared =
+        in_threads(&alike, threads, |(old, new)| compare((before, old), (after, new), restarts));
+    for ((_, hosts), compared) in alike.into_iter().zip(compared) {
+        let change = compared.map(|(change, services)| {
+            done.services.push((hosts.clone(), services));
+            change
+        });
+        done.groups.push(Group { hosts, change });
+    }
+    Plan { groups: joined(done.groups), ..done }
+}
+
+/// What rules make on hosts, each as `of` says of what it makes there, or the faults. Hosts that rules cannot tell apart
+/// stand together.
+pub fn made<T: Send>(
+    rules: &dyn Rules,
+    hosts: &BTreeMap<HostId, (Facts, Copies)>,
+    threads: usize,
+    of: impl Fn(Made) -> T + Sync,
+) -> Vec<(Vec<HostId>, Result<T, String>)> {
+    let alike = alike(hosts, |(facts, copies)| rules.named().prelude(facts, copies));
+    let made = in_threads(&alike, threads, |prelude| rules.evaluate(prelude).map(&of));
+    alike.into_iter().map(|(_, hosts)| hosts).zip(made).collect()
+}
+
+/// Hosts that have the same before their rules.
+fn alike<H, K: Ord>(hosts: &BTreeMap<HostId, H>, key: impl Fn(&H) -> K) -> Vec<(K, Vec<HostId>)> {
+    let mut alike: BTreeMap<K, Vec<HostId>> = BTreeMap::new();
+    for (id, host) in hosts {
+        alike.entry(key(host)).or_default().push(id.clone());
+    }
+    alike.into_iter().collect()
+}
+
+/// What `work` makes of each, in so many threads.
+fn in_threads<K: Sync, T: Send>(
+    alike: &[(K, Vec<HostId>)],
+    threads: usize,
+    work: impl Fn(&K) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Plan> = Mutex::default();
-    let work = || {
-        while let Some(((old, new), hosts)) = alike.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let compared = compare((before, old), (after, new), restarts);
-            let mut done = done.lock().unwrap_or_else(|e| e.into_inner());
-            let change = compared.map(|(change, services)| {
-                done.services.push((hosts.clone(), services));
-                change
-            });
-            done.groups.push(Group { hosts: hosts.clone(), change });
+    let done: Mutex<BTreeMap<usize, T>> = Mutex::default();
+    let turn = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((key, _)) = alike.get(at) else { return };
+            let made = work(key);
+            done.lock().unwrap_or_else(|e| e.into_inner()).insert(at, made);
         }
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.max(1) {
-            scope.spawn(work);
+            scope.spawn(turn);
         }
-        work();
+        turn();
     });
-    let done = done.into_inner().unwrap_or_else(|e| e.into_inner());
-    Plan { groups: joined(done.groups), evaluations, ..done }
+    done.into_inner().unwrap_or_else(|e| e.into_inner()).into_values().collect()
 }
 
 fn compare(
@@ -281,6 +326,7 @@ fn joined(groups: Vec<Group>) -> Vec<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apps::apps;
 
     /// Rules that make what their prelude says.
     struct Fake {
@@ -303,7 +349,7 @@ mod tests {
             if self.text.contains("fault") && prelude.contains("web") {
                 return Err("a fault".to_owned());
             }
-            let file = |text: &str, app: &str| MadeFile { text: text.into(), app: app.into() };
+            let file = |text: &str, app: &str| MadeFile { text: text.into(), apps: apps(app, &[]) };
             let (shop, same) = (file(prelude, "shop"), file("", "other"));
             Ok(Made::from([(self.text.into(), shop), ("same.service".into(), same)]))
         }
@@ -380,7 +426,7 @@ mod tests {
 
     #[test]
     fn what_is_restarted_is_said_and_bounded() {
-        let file = |text: &str| MadeFile { text: text.into(), app: "shop".into() };
+        let file = |text: &str| MadeFile { text: text.into(), apps: apps("shop", &["all".into()]) };
         let made = |files: &[(&str, &str)]| -> Made {
             files.iter().map(|(path, text)| ((*path).into(), file(text))).collect()
         };
@@ -409,13 +455,73 @@ mod tests {
         let groups = vec![Group { hosts: hosts(3).into_keys().collect(), change: Ok(change) }];
         let services = vec![(hosts(2).into_keys().collect(), services(&after))];
         let plan = Plan { groups, evaluations: 1, services };
-        let limits = plan.limits(|app| (app == "shop").then_some(2)).expect("few");
-        let of: Vec<(u32, u32)> =
-            limits["shop"].hosts.values().map(|units| (units.at_work, units.all)).collect();
-        assert_eq!(of, [(2, 5), (2, 5), (2, 3)]);
-        assert!(plan.limits(|_| None).expect("none").is_empty());
+        let limits = plan.limits(&policy(&[("shop", 2), ("all", 9)])).expect("few");
+        let of = |app: &str| -> Vec<(u32, u32)> {
+            limits[app].hosts.values().map(|units| (units.at_work, units.all)).collect()
+        };
+        assert_eq!(of("shop"), [(2, 5), (2, 5), (2, 3)]);
+        assert_eq!(of("all"), [(3, 5), (3, 5), (3, 3)]);
+        assert!(plan.limits(&policy(&[])).expect("none").is_empty());
         let hosts = hosts(LIMITED_MAX + 1).into_keys().collect();
         let plan = Plan { services: vec![(hosts, super::services(&after))], ..plan };
-        assert!(plan.limits(|_| Some(1)).is_err());
+        assert!(plan.limits(&policy(&[("*", 1)])).is_err());
+    }
+
+    fn policy(bounds: &[(&str, u32)]) -> Policy {
+        let of = bounds.iter().map(|(app, most)| ((*app).to_owned(), *most)).collect();
+        Policy { max_unavailable_of: of, ..Policy::default() }
+    }
+
+    /// What a container is bounded to and what its group is, one host has both of.
+    #[test]
+    fn units_of_a_group_are_those_of_all_its_containers() {
+        let unit = |name: &str, app: &str, groups: &[&str]| {
+            let groups: Vec<Arc<str>> = groups.iter().map(|group| (*group).into()).collect();
+            (Box::<str>::from(name), MadeFile { text: "1".into(), apps: apps(app, &groups) })
+        };
+        let before = Made::from([
+            unit("cart-a.service", "cart", &["shop"]),
+            unit("cart-b.service", "cart", &["shop"]),
+            unit("pay-a.service", "pay", &["shop"]),
+            unit("blog-a.service", "blog", &[]),
+        ]);
+        let mut after = before.clone();
+        for name in ["cart-a.service", "pay-a.service", "blog-a.service"] {
+            after.get_mut(name).expect("it").text = "11".into();
+        }
+        let change = Change::between(&before, &after, &restarts);
+        let ids: Vec<HostId> = hosts(2).into_keys().collect();
+        let plan = Plan {
+            groups: vec![Group { hosts: ids.clone(), change: Ok(change) }],
+            evaluations: 1,
+            services: vec![(ids, services(&after))],
+        };
+        let shown = |bounds: &[(&str, u32)]| -> Vec<String> {
+            let limits = plan.limits(&policy(bounds)).expect("few");
+            let line = |(app, limit): (String, AppLimit)| {
+                let AppUnits { at_work, all } = *limit.hosts.values().next().expect("a host");
+                format!("{app}<={}: {at_work} of {all} on {}", limit.most, limit.hosts.len())
+            };
+            limits.into_iter().map(line).collect()
+        };
+        assert_eq!(shown(&[("shop", 9)]), ["shop<=9: 2 of 3 on 2"]);
+        assert_eq!(
+            shown(&[("shop", 1), ("cart", 2)]),
+            ["cart<=2: 1 of 2 on 2", "shop<=1: 1 of 3 on 2"]
+        );
+        // A group is bounded by its name alone.
+        assert_eq!(
+            shown(&[("*", 4)]),
+            ["blog<=4: 1 of 1 on 2", "cart<=4: 1 of 2 on 2", "pay<=4: 1 of 1 on 2"]
+        );
+    }
+
+    #[test]
+    fn what_rules_make_is_asked_once_for_hosts_that_are_alike() {
+        let rules = Fake::new("fault machine.labels.role");
+        let hosts = hosts(9).into_iter().map(|(id, host)| (id, (host.facts, host.now))).collect();
+        let made = made(&rules, &hosts, 2, |made| made.len());
+        let sizes: Vec<_> = made.iter().map(|(hosts, made)| (hosts.len(), made.is_ok())).collect();
+        assert_eq!(sizes, [(3, true), (6, false)]);
     }
 }

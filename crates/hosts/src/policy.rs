@@ -1,6 +1,7 @@
 //! How a release is to reach hosts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::waves::{STEPS_MAX, Step};
 /// Applications of which a policy bounds how much is unavailable.
 pub const APPS_MAX: usize = 64;
 
-/// Stands for each application.
+/// Stands for each container; a group is bounded by its name alone.
 pub const EACH_APP: &str = "*";
 
 /// How a release is to reach the hosts.
@@ -20,7 +21,8 @@ pub struct Policy {
     pub steps: Vec<Step>,
     /// Hosts of a wave that may be unavailable at once: away, at work or sick. 0: all of them.
     pub max_unavailable: u32,
-    /// Units of an application, or with [`EACH_APP`] of each, that may be unavailable at once on all hosts.
+    /// Units of a container or of a group of containers, or with [`EACH_APP`] of each container, that may be unavailable at
+    /// once on all hosts.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub max_unavailable_of: BTreeMap<String, u32>,
     /// How long a wave has to be healthy before the next one begins, seconds.
@@ -71,9 +73,33 @@ impl Policy {
         }
     }
 
-    /// How many units of an application may be unavailable at once, if that is bounded.
-    pub fn limit_of(&self, app: &str) -> Option<u32> {
+    /// The bounds that a unit of these applications counts for, with how many units may be unavailable at once.
+    pub fn bounds_of<'a>(&self, apps: &'a [Arc<str>]) -> impl Iterator<Item = (&'a str, u32)> {
         let of = &self.max_unavailable_of;
-        of.get(app).or_else(|| of.get(EACH_APP)).copied()
+        let bound = |(at, app): (usize, &'a Arc<str>)| {
+            let each = of.get(EACH_APP).filter(|_| at == 0);
+            Some((&**app, *of.get(&**app).or(each)?))
+        };
+        apps.iter().enumerate().filter_map(bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::apps;
+
+    #[test]
+    fn a_unit_counts_for_its_container_and_for_groups_that_are_named() {
+        let check = |bounds: &[(&str, u32)], expected: &[(&str, u32)]| {
+            let of = bounds.iter().map(|(app, most)| ((*app).to_owned(), *most)).collect();
+            let policy = Policy { max_unavailable_of: of, ..Policy::default() };
+            let unit = apps("cart", &["all".into(), "shop".into()]);
+            assert_eq!(policy.bounds_of(&unit).collect::<Vec<_>>(), expected);
+        };
+        check(&[], &[]);
+        check(&[("*", 3)], &[("cart", 3)]);
+        check(&[("*", 3), ("shop", 5), ("other", 1)], &[("cart", 3), ("shop", 5)]);
+        check(&[("*", 3), ("cart", 1), ("all", 9)], &[("cart", 1), ("all", 9)]);
     }
 }

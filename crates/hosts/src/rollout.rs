@@ -5,8 +5,9 @@
 //! goes on from the same value.
 //!
 //! What always holds: a host is assigned after all earlier waves are healthy; of the hosts that were there at the
-//! beginning no more than `max_unavailable` of a wave are away, at work or sick before another one is assigned; after
-//! the failure that is one too many nothing is assigned forward.
+//! beginning no more than `max_unavailable` of a wave are away, at work or sick before another one is assigned, and one
+//! that is away is not assigned before it is back, as long as the wave waits for it; after the failure that is one too many
+//! nothing is assigned forward.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,9 @@ pub struct Progress {
     /// Since when it is away.
     #[serde(default)]
     pub away_since: Option<u64>,
+    /// It was away when its turn came, and is not assigned before it is back and there is room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_held_back: bool,
 }
 
 /// Units of an application on a host.
@@ -381,6 +385,7 @@ impl Rollout {
         gate: &Gate,
         now: u64,
     ) -> Vec<(HostId, Assignment)> {
+        self.take_back_returned(hosts);
         self.examine(hosts, false, now);
         if let Gate::Shut(why) = gate {
             return self.fail(format!("the gate said no: {why}"));
@@ -417,13 +422,28 @@ impl Rollout {
         }
         self.assign_again(hosts, false, &mut out);
         if out.is_empty() && *gate == Gate::Open && self.is_wave_over(&wave, now) {
-            self.wave += 1;
-            self.progress.clear();
-            if self.wave == self.waves.len() {
-                self.phase = Phase::Done;
+            out = self.assign_held_back();
+            if out.is_empty() {
+                self.wave += 1;
+                self.progress.clear();
+                if self.wave == self.waves.len() {
+                    self.phase = Phase::Done;
+                }
             }
         }
         out
+    }
+
+    /// Assigns hosts of a wave that is over though they are still away: nobody waits for them any more, and they catch up
+    /// when they are back.
+    fn assign_held_back(&mut self) -> Vec<(HostId, Assignment)> {
+        let assignment = Assignment { release: self.release, back: false };
+        let held_back = self.progress.iter_mut().filter(|(_, progress)| progress.is_held_back);
+        let assign = |(id, progress): (&HostId, &mut Progress)| {
+            progress.is_held_back = false;
+            (id.clone(), assignment)
+        };
+        held_back.take(ASSIGNMENTS_MAX).map(assign).collect()
     }
 
     /// Whether nothing but the gate keeps the next wave from beginning, or the release from being on all hosts.
@@ -523,7 +543,7 @@ impl Rollout {
         }
         self.waves.truncate(self.wave + 1);
         let wave = self.wave;
-        let assigned = |at: usize, id: &HostId| at < wave || self.progress.contains_key(id);
+        let assigned = |at: usize, id: &HostId| at < wave || self.is_in_progress(id);
         let waves = self.waves.iter().enumerate();
         let all = waves.flat_map(|(at, wave)| wave.iter().filter(move |id| assigned(at, id)));
         self.waves = vec![all.cloned().collect()];
@@ -624,8 +644,15 @@ impl Rollout {
         };
         let mut apps: Vec<(&AppLimit, u32)> =
             self.apps.values().map(|limit| (limit, room_of(limit))).collect();
-        let mut out = Vec::new();
+        // Several that are back at once would all begin at once. The way back is not to wait for who is away.
+        let is_bounded = !back && (self.policy.max_unavailable > 0 || !self.apps.is_empty());
+        let holds_back = |id: &HostId| is_bounded && !is_there(id) && !self.is_left_out(id);
+        let (mut out, mut held_back) = (Vec::new(), Vec::new());
         for id in wave.iter().filter(|id| !self.progress.contains_key(*id)) {
+            if holds_back(id) {
+                held_back.push(id.clone());
+                continue;
+            }
             // One that is away is unavailable already: to assign it takes nothing from anybody.
             let takes_room = is_there(id) && !self.is_left_out(id);
             let takes_of = |limit: &AppLimit| limit.hosts.get(id).map_or(0, |units| units.at_work);
@@ -640,20 +667,44 @@ impl Rollout {
             }
             out.push((id.clone(), Assignment { release: self.release, back }));
         }
-        for (id, _) in &out {
-            let report = hosts.get(id).and_then(|host| host.report.as_ref());
-            let failed_before = report.map_or(0, |report| report.failed);
-            let (healthy_since, away_since) = (None, None);
-            let progress = Progress { since: now, failed_before, healthy_since, away_since };
-            self.progress.insert(id.clone(), progress);
+        let assigned = out.iter().map(|(id, _)| (id.clone(), false));
+        let begun: Vec<(HostId, bool)> =
+            assigned.chain(held_back.into_iter().map(|id| (id, true))).collect();
+        for (id, is_held_back) in begun {
+            let report = hosts.get(&id).and_then(|host| host.report.as_ref());
+            let progress = Progress {
+                since: now,
+                failed_before: report.map_or(0, |report| report.failed),
+                healthy_since: None,
+                away_since: is_held_back.then_some(now),
+                is_held_back,
+            };
+            self.progress.insert(id, progress);
         }
         out
+    }
+
+    /// Hosts that were away when their turn came and are back wait for room as if it had not come.
+    fn take_back_returned(&mut self, hosts: &BTreeMap<HostId, Host>) {
+        let is_back =
+            |(id, progress): &(&HostId, &Progress)| progress.is_held_back && is_there(hosts, id);
+        let back: Vec<HostId> =
+            self.progress.iter().filter(is_back).map(|(id, _)| id.clone()).collect();
+        for id in back {
+            self.progress.remove(&id);
+            self.sick.remove(&id);
+        }
+    }
+
+    /// Whether it has assigned this host of the wave.
+    fn is_in_progress(&self, id: &HostId) -> bool {
+        self.progress.get(id).is_some_and(|progress| !progress.is_held_back)
     }
 
     /// Whether it has assigned this host, the way that it goes.
     pub fn has_assigned(&self, id: &HostId) -> bool {
         let is_before = || self.waves.iter().take(self.wave).flatten().any(|other| other == id);
-        self.progress.contains_key(id) || is_before()
+        self.is_in_progress(id) || is_before()
     }
 
     /// Hosts that this rollout has assigned, and others to something else since then, are assigned again: whoever can write
@@ -667,7 +718,8 @@ impl Rollout {
         let assignment = Assignment { release: self.release, back };
         let new: BTreeSet<HostId> = out.iter().map(|(id, _)| id.clone()).collect();
         let before = self.waves.iter().take(self.wave).flatten();
-        let taken = before.chain(self.progress.keys()).filter(|id| {
+        let of_wave = self.progress.keys().filter(|id| self.is_in_progress(id));
+        let taken = before.chain(of_wave).filter(|id| {
             let host = hosts.get(*id).filter(|_| !new.contains(*id));
             host.is_some_and(|host| host.assigned != Some(assignment))
         });

@@ -10,14 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use warren_hosts::apps::{Apps, Bounds, apps, next_restarts};
 use warren_hosts::digest::Digest;
-use warren_hosts::follower::{Assignment, Decision, Memory, decide, effective};
+use warren_hosts::follower::{Applied, Assignment, Decision, Memory, decide, effective};
 use warren_hosts::host::{Drain, Facts, Host, Outcome, Registration, Report, Restarted};
 use warren_hosts::names::HostId;
 use warren_hosts::placement::{self, Claim, Copies, Place, Replicated, Seen, moves};
-use warren_hosts::policy::Policy;
+use warren_hosts::plan::{Change, Group, Plan, Services};
+use warren_hosts::policy::{EACH_APP, Policy};
 use warren_hosts::release::{Keyring, Release, Signed, to_hex};
-use warren_hosts::rollout::{AppLimit, AppUnits, Clock, Gate, Phase, Rollout};
+use warren_hosts::rollout::{Clock, Gate, Phase, Rollout};
 use warren_hosts::waves::{Step, waves};
 use warren_testkit::{Dice, seed, variable};
 
@@ -33,6 +35,83 @@ const LEADER_LEASE: u64 = 60;
 
 /// How long a host whose lease was lost takes no new copies, seconds.
 const TAKES_NOTHING_FOR: u64 = 15;
+
+/// Units that a host restarts at once.
+const RESTARTS_AT_ONCE: usize = 8;
+
+/// A container whose services run on every so many-th host.
+struct Container {
+    name: &'static str,
+    groups: &'static [&'static str],
+    every: usize,
+    services: u32,
+}
+
+/// Two groups, of which one is in the other, and a container that is in none.
+const CONTAINERS: [Container; 4] = [
+    Container { name: "web", groups: &["all", "front"], every: 2, services: 3 },
+    Container { name: "cart", groups: &["all", "front"], every: 3, services: 2 },
+    Container { name: "db", groups: &["all"], every: 5, services: 3 },
+    Container { name: "log", groups: &[], every: 1, services: 1 },
+];
+
+impl Container {
+    /// Whether a bound of this name is about it.
+    fn counts_for(&self, bound: &str) -> bool {
+        self.name == bound || self.groups.contains(&bound)
+    }
+
+    fn apps(&self) -> Apps {
+        let groups: Vec<Arc<str>> = self.groups.iter().map(|group| (*group).into()).collect();
+        apps(self.name, &groups)
+    }
+
+    /// Its services that a release restarts on a host: other ones on each host and with each release.
+    fn restarted(&self, revision: Digest, n: usize) -> Vec<String> {
+        let what = [revision.to_string(), format!("{n} {}", self.name)];
+        let dice = Digest::of_parts([what[0].as_bytes(), what[1].as_bytes()]).number();
+        let count = dice % u64::from(self.services + 1);
+        (0..count).map(|unit| format!("{}-{unit}.service", self.name)).collect()
+    }
+}
+
+/// The containers of a host.
+fn containers(n: usize) -> impl Iterator<Item = &'static Container> {
+    CONTAINERS.iter().filter(move |container| n.is_multiple_of(container.every))
+}
+
+/// The container of a service.
+fn container_of(unit: &str) -> &'static Container {
+    let name = unit.split('-').next().unwrap_or_default();
+    CONTAINERS.iter().find(|container| container.name == name).expect("a container")
+}
+
+/// The bounds that a policy draws, each with what it is about.
+fn bound_names(policy: &Policy) -> Vec<(&str, u32)> {
+    let each = policy.max_unavailable_of.get(EACH_APP);
+    let of_each = CONTAINERS.iter().filter_map(|container| {
+        let is_named = policy.max_unavailable_of.contains_key(container.name);
+        Some((container.name, *each.filter(|_| !is_named)?))
+    });
+    let named = policy.max_unavailable_of.iter().filter(|(app, _)| *app != EACH_APP);
+    named.map(|(app, most)| (&**app, *most)).chain(of_each).collect()
+}
+
+/// What a release restarts on all hosts.
+fn planned(revision: Digest, hosts: &[Node]) -> Plan {
+    let mut plan = Plan::default();
+    for (n, node) in hosts.iter().enumerate() {
+        let services: Services = containers(n).map(|c| (c.apps(), c.services)).collect();
+        let restarted = containers(n).flat_map(|c| {
+            let apps = c.apps();
+            c.restarted(revision, n).into_iter().map(move |unit| (unit.into(), apps.clone()))
+        });
+        let change = Change { restarted: restarted.collect(), ..Change::default() };
+        plan.services.push((vec![node.id.clone()], services));
+        plan.groups.push(Group { hosts: vec![node.id.clone()], change: Ok(change) });
+    }
+    plan
+}
 
 type Registered = OrdMap<HostId, Registration>;
 
@@ -81,10 +160,51 @@ struct Node {
     runs: BTreeSet<(String, u32)>,
     /// A unit of the rules in force fails and is started again and again.
     loops: bool,
+    work: Work,
     /// Those of them that were not held when it last looked: the store had forgotten them.
     adopted: BTreeSet<(String, u32)>,
     /// After its lease was lost it takes no new copies until then.
     takes_new_from: u64,
+}
+
+/// Restarts that a release asks a host for.
+#[derive(Clone, Default)]
+struct Work {
+    /// What it applies.
+    of: Option<Applied>,
+    /// Units that are to be restarted.
+    left: BTreeSet<String>,
+    /// Those that are being restarted.
+    down: BTreeSet<String>,
+    bounds: Bounds,
+    /// The store was restored meanwhile: nobody knows that it is at work.
+    is_unknown: bool,
+}
+
+impl Work {
+    fn new(of: Applied, n: usize, policy: Option<&Policy>) -> Work {
+        let mut work = Work { of: Some(of), ..Work::default() };
+        for container in containers(n).filter(|_| !of.assignment.back) {
+            for unit in container.restarted(of.revision, n) {
+                for (app, most) in policy.iter().flat_map(|policy| bound_names(policy)) {
+                    if container.counts_for(app) {
+                        let bound = work.bounds.entry(app.to_owned());
+                        bound.or_insert((most, BTreeSet::new())).1.insert(unit.clone());
+                    }
+                }
+                work.left.insert(unit);
+            }
+        }
+        work
+    }
+
+    /// What was restarted is up, and the next ones are restarted; whether all is done.
+    fn goes_on(&mut self) -> bool {
+        let next = next_restarts(&self.left, &self.bounds, RESTARTS_AT_ONCE);
+        self.left.retain(|unit| !next.contains(unit));
+        self.down = next.into_iter().collect();
+        self.down.is_empty()
+    }
 }
 
 struct World {
@@ -108,6 +228,13 @@ struct World {
     begun: BTreeMap<(u64, HostId), u64>,
     /// What operators have released, by number and revision: after a restore a number may come twice.
     released: BTreeSet<(u64, Digest, Option<Digest>)>,
+    /// How, by revision.
+    policies: BTreeMap<Digest, Policy>,
+    /// Hosts that have units down for a restart.
+    at_work: BTreeSet<usize>,
+    /// Hosts that were away when they were assigned, or out of service: nobody waits for them, so nobody bounds what they
+    /// restart when they are back.
+    assigned_away: BTreeSet<(u64, HostId)>,
     bad: BTreeSet<Digest>,
     /// Revisions of which a unit fails after a while and is started again and again.
     loops: BTreeSet<Digest>,
@@ -128,6 +255,8 @@ struct World {
     handed_over: usize,
     /// Hosts that a stranger assigned, and a rollout again.
     taken_back: usize,
+    /// Restarts on several hosts at once that a bound was about.
+    together: usize,
 }
 
 fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
@@ -165,6 +294,7 @@ impl World {
             seen: 0,
             runs: BTreeSet::new(),
             loops: false,
+            work: Work::default(),
             adopted: BTreeSet::new(),
             takes_new_from: 0,
         };
@@ -186,6 +316,9 @@ impl World {
             healthy: BTreeMap::new(),
             begun: BTreeMap::new(),
             released: BTreeSet::new(),
+            policies: BTreeMap::new(),
+            at_work: BTreeSet::new(),
+            assigned_away: BTreeSet::new(),
             bad: BTreeSet::new(),
             loops: BTreeSet::new(),
             made: 0,
@@ -203,6 +336,7 @@ impl World {
             looped: 0,
             handed_over: 0,
             taken_back: 0,
+            together: 0,
         }
     }
 
@@ -289,6 +423,7 @@ impl World {
             Some(Signed::open(bytes, assigned.release, &trusted(), verify))
         });
         let before = node.memory.clone();
+        let mut work = std::mem::take(&mut node.work);
         let outcome = match decide(&node.memory, assigned, release) {
             Decision::Unassigned => None,
             Decision::Rest => Some(Outcome::Applied),
@@ -296,12 +431,19 @@ impl World {
             Decision::Refuse(refusal) => Some(Outcome::Refused(refusal.to_string())),
             Decision::Apply(what) => {
                 node.memory.begin(what);
+                if work.of != Some(what) {
+                    work = Work::new(what, n, self.policies.get(&what.revision));
+                }
                 // Killed before it is done, it begins again with what it remembers.
                 if self.dice.roll(4) == 0 {
+                    node.work = work;
                     Some(Outcome::Working)
                 } else if self.bad.contains(&what.revision) && self.dice.roll(3) == 0 {
                     node.memory.failed(what, "the rules have faults".to_owned());
                     Some(Outcome::Failed("the rules have faults".to_owned()))
+                } else if !work.goes_on() {
+                    node.work = work;
+                    Some(Outcome::Working)
                 } else {
                     node.memory.applied(what);
                     node.loops = false;
@@ -309,6 +451,10 @@ impl World {
                 }
             }
         };
+        match node.work.down.is_empty() {
+            true => _ = self.at_work.remove(&n),
+            false => _ = self.at_work.insert(n),
+        }
         let (id, memory) = (node.id.clone(), node.memory.clone());
         if memory.highest < before.highest {
             self.wrong.push(format!("never-back: {id} forgot release {}", before.highest));
@@ -510,9 +656,13 @@ impl World {
     ) {
         self.check_times(before, after);
         self.check_restarts(before, after, hosts);
+        let away = orders.iter().filter(|(id, _)| !hosts.get(id).is_some_and(Host::is_there));
+        let away = away.map(|(id, _)| id).chain(&after.drained);
+        self.assigned_away.extend(away.map(|id| (after.release, id.clone())));
         let over: BTreeSet<&HostId> = before.waves.iter().take(before.wave).flatten().collect();
-        let is_again =
-            |(id, _): &&(HostId, Assignment)| before.progress.contains_key(id) || over.contains(id);
+        let is_again = |(id, _): &&(HostId, Assignment)| {
+            over.contains(id) || before.progress.get(id).is_some_and(|one| !one.is_held_back)
+        };
         for (id, assignment) in orders.iter().filter(is_again) {
             let meant = Assignment { release: after.release, back: after.is_back };
             let assigned = hosts.get(id).and_then(|host| host.assigned);
@@ -576,41 +726,96 @@ impl World {
         self.looped += usize::from(after.reason.contains("was restarted") && after != before);
     }
 
-    /// - `applications`: when a host with units of a bounded application is assigned, no more of them are unavailable than
-    ///   may be, on hosts of this wave, of earlier and of later ones.
+    /// - `applications`: when a host with units of a bounded container or group is assigned, no more of them are unavailable
+    ///   than may be, on hosts of this wave, of earlier and of later ones.
     fn check_apps(
         &mut self,
         after: &Rollout,
         orders: &[(HostId, Assignment)],
         hosts: &BTreeMap<HostId, Host>,
     ) {
+        let Some(revision) = self.revision_of(after.release) else { return };
+        if orders.is_empty() || after.policy.max_unavailable_of.is_empty() {
+            return;
+        }
         let is_there = |id: &HostId| hosts.get(id).is_some_and(Host::is_there);
-        for (name, limit) in &after.apps {
-            let takes = orders.iter().any(|(id, _)| {
-                is_there(id)
-                    && !after.absent.contains(id)
-                    && !after.drained.contains(id)
-                    && limit.hosts.get(id).is_some_and(|units| units.at_work > 0)
-            });
-            let mut gone = 0;
-            for (id, units) in &limit.hosts {
+        let ordered: BTreeSet<&HostId> = orders.iter().map(|(id, _)| id).collect();
+        let of_rollout: BTreeSet<&HostId> = after.waves.iter().flatten().collect();
+        for (name, most) in bound_names(&after.policy) {
+            let (mut gone, mut takes) = (0, false);
+            for (n, node) in self.nodes.iter().enumerate() {
+                let id = &node.id;
+                let of = || containers(n).filter(|container| container.counts_for(name));
+                let all: u32 = of().map(|container| container.services).sum();
+                let restarted: usize = of().map(|c| c.restarted(revision, n).len()).sum();
+                let at_work = most.min(restarted as u32);
+                let is_left_out = after.absent.contains(id) || after.drained.contains(id);
+                let is_sick = after.sick.contains_key(id);
+                if is_left_out || after.is_back && (is_sick || !of_rollout.contains(id)) {
+                    continue;
+                }
+                takes |= ordered.contains(id) && is_there(id) && at_work > 0;
                 let progress = after.progress.get(id);
-                let is_well = progress.is_none_or(|p| p.healthy_since.is_some());
-                let is_other = !after.waves.iter().flatten().any(|other| other == id);
-                let is_counted = !after.absent.contains(id)
-                    && !after.drained.contains(id)
-                    && !(after.is_back && (is_other || after.sick.contains_key(id)));
-                if is_counted && (after.sick.contains_key(id) || !is_there(id)) {
-                    gone += units.all;
-                } else if is_counted && !is_well {
-                    gone += units.at_work;
+                if is_sick || !is_there(id) {
+                    gone += all;
+                } else if progress.is_some_and(|p| p.healthy_since.is_none()) {
+                    gone += at_work;
                 }
             }
-            if takes && gone > limit.most {
-                let text = format!("{gone} of {name} of {}: {}", limit.most, brief(after));
+            if takes && gone > most {
+                let text = format!("{gone} of {name} of {most}: {}", brief(after));
                 self.wrong.push(format!("applications: {text}"));
             }
         }
+    }
+
+    /// The revision of a release that the store has.
+    fn revision_of(&self, release: u64) -> Option<Digest> {
+        let state = self.state();
+        let bytes = state.releases.get(&release)?;
+        Signed::open(bytes, release, &trusted(), verify).ok().map(|release| release.revision)
+    }
+
+    /// - `together`: of a bounded container or group no more units are being restarted than may be unavailable, on all hosts
+    ///   that the rollout has assigned and that were there then.
+    fn check_together(&mut self, n: usize) {
+        let state = self.state();
+        let Some((_, rollout)) = state.rollout.as_ref().filter(|_| self.at_work.contains(&n))
+        else {
+            return;
+        };
+        let Some(revision) = self.revision_of(rollout.release).filter(|_| !rollout.is_back) else {
+            return;
+        };
+        let what =
+            Applied { assignment: Assignment { release: rollout.release, back: false }, revision };
+        let is_counted = |node: &Node| {
+            let id = &node.id;
+            let is_left_out = rollout.absent.contains(id)
+                || rollout.drained.contains(id)
+                || state.drained.contains_key(id)
+                || self.assigned_away.contains(&(rollout.release, id.clone()));
+            node.work.of == Some(what)
+                && !node.work.is_unknown
+                && !is_left_out
+                && rollout.has_assigned(id)
+        };
+        let nodes = || self.at_work.iter().map(|n| &self.nodes[*n]).filter(|node| is_counted(node));
+        let (mut wrong, mut together) = (Vec::new(), 0);
+        for (name, most) in bound_names(&rollout.policy) {
+            let of = |node: &Node| {
+                node.work.down.iter().filter(|unit| container_of(unit).counts_for(name)).count()
+            };
+            let down: Vec<usize> = nodes().map(of).filter(|units| *units > 0).collect();
+            together += usize::from(down.len() > 1);
+            if down.iter().sum::<usize>() > most as usize {
+                let hosts: Vec<&HostId> = nodes().map(|node| &node.id).collect();
+                let text = format!("{down:?} of {name} of {most} on {hosts:?}: {}", brief(rollout));
+                wrong.push(format!("together: {text}"));
+            }
+        }
+        self.wrong.extend(wrong);
+        self.together += together;
     }
 
     /// - `soak`: a wave begins when the hosts of the one before are healthy for as long as the policy says.
@@ -675,8 +880,11 @@ impl World {
             patience: 200,
             // Of thousands some are always away.
             failures_max: (self.nodes.len() / HOSTS / 2) as u32 * self.dice.roll(8) as u32,
+            max_unavailable_of: self.bounds(),
             ..Policy::default()
         };
+        self.policies.insert(revision, policy.clone());
+        let apps = planned(revision, &self.nodes).limits(&policy).expect("few enough pairs");
         let release =
             Release::new(number, (revision, previous), ("op", ""), self.now, policy.clone());
         self.released.insert((number, revision, previous));
@@ -684,7 +892,7 @@ impl World {
         let labels = |n: usize| (self.nodes[n].id.clone(), labels(n));
         let waves = waves(&(0..self.nodes.len()).map(labels).collect(), &policy.steps);
         let rollout = Rollout::new(number, previous.is_some(), policy, waves, &hosts);
-        let rollout = rollout.within(self.bounded());
+        let rollout = rollout.within(apps);
         let version = state.rollout.as_ref().map_or(0, |(version, _)| version + 1_000);
         self.write(|state| {
             state.releases.insert(number, sign(&release, b"ours", b"ours"));
@@ -692,19 +900,19 @@ impl World {
         });
     }
 
-    /// Bounds of applications: one is on every other host, one on few.
-    fn bounded(&mut self) -> BTreeMap<String, AppLimit> {
+    /// Bounds of a container, of groups, of each container: some of them, or none.
+    fn bounds(&mut self) -> BTreeMap<String, u32> {
+        let mut out = BTreeMap::new();
         if self.dice.roll(2) == 0 {
-            return BTreeMap::new();
+            return out;
         }
-        let mut app = |every: usize| {
-            let ids = self.nodes.iter().step_by(every).map(|node| node.id.clone());
-            let hosts: BTreeMap<HostId, AppUnits> = ids
-                .map(|id| (id, AppUnits { at_work: self.dice.roll(3) as u32, all: 3 }))
-                .collect();
-            AppLimit { most: 2 + self.dice.roll(hosts.len() as u64 * 2) as u32, hosts }
-        };
-        BTreeMap::from([("web".to_owned(), app(2)), ("db".to_owned(), app(5))])
+        for name in ["front", "all", "db", EACH_APP] {
+            if self.dice.roll(2) == 0 {
+                let most = 2 + self.dice.roll(self.nodes.len() as u64);
+                out.insert(name.to_owned(), most as u32);
+            }
+        }
+        out
     }
 
     /// Something goes wrong, with one host most often: which.
@@ -716,8 +924,15 @@ impl World {
                 let drains = !is_drained && self.dice.roll(2) == 0;
                 self.drain(n, drains);
             }
-            0..=3 => self.nodes[n].is_up = !self.nodes[n].is_up,
-            4..=6 => self.nodes[n].is_cut_off = !self.nodes[n].is_cut_off,
+            // Most hosts are there most of the time: where few are, little happens.
+            0..=3 => {
+                let goes = self.dice.roll(4) == 0;
+                self.nodes[n].is_up = !(self.nodes[n].is_up && goes);
+            }
+            4..=6 => {
+                let is_lost = self.dice.roll(4) == 0;
+                self.nodes[n].is_cut_off = !self.nodes[n].is_cut_off && is_lost;
+            }
             7 => self.backup = self.state(),
             8 if self.dice.roll((4 * self.nodes.len() / HOSTS) as u64) == 0 => {
                 // Leases go on from where they were; revisions count on from there, too.
@@ -730,6 +945,7 @@ impl World {
                     node.seen = 0;
                     // Claims of before are back: who runs what by them is seen when each has looked.
                     node.adopted = node.runs.clone();
+                    node.work.is_unknown = true;
                 }
                 self.drivers = vec![None; DRIVERS];
                 // What it has seen of healthy hosts was seen before the backup.
@@ -798,6 +1014,7 @@ impl World {
             }
         }
         self.wrong.extend(twice);
+        self.check_together(n);
     }
 
     fn event(&mut self, with_trouble: bool) {
@@ -894,7 +1111,7 @@ impl World {
 fn hosts_and_drivers_keep_their_promises() {
     let events = variable("WARREN_EVENTS", 40_000);
     let hosts = variable("WARREN_HOSTS", HOSTS as u64) as usize;
-    let (first, mut totals) = (seed(), [0; 6]);
+    let (first, mut totals) = (seed(), [0; 7]);
     for run in 0..4 {
         let mut world = World::new(first + run, hosts);
         for _ in 0..events / 4 {
@@ -904,17 +1121,19 @@ fn hosts_and_drivers_keep_their_promises() {
         world.settle();
         assert!(world.wrong.is_empty(), "seed {}: {:#?}", first + run, world.wrong);
         let World { finished, went_back, restored, looped, handed_over, taken_back, .. } = world;
-        let counted = [finished, went_back, restored, looped, handed_over, taken_back];
+        let counted =
+            [finished, went_back, restored, looped, handed_over, taken_back, world.together];
         totals.iter_mut().zip(counted).for_each(|(total, n)| *total += n);
     }
     println!(
         "{} rollouts finished, {} went back, {} restores of the store, {} steps with a restart loop, {} copies handed over, {} hosts \
-         assigned again",
-        totals[0], totals[1], totals[2], totals[3], totals[4], totals[5]
+         assigned again, {} restarts together",
+        totals[0], totals[1], totals[2], totals[3], totals[4], totals[5], totals[6]
     );
     assert!(
         totals[0] > 0
             && totals[4] > 0
+            && (totals[6] > 0 || events < 400_000)
             && (totals[1] > 0 && totals[3] > 0 && totals[5] > 0 || events / (hosts as u64) < 1_000),
         "dice that try nothing: {totals:?}"
     );

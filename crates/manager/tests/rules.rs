@@ -340,13 +340,61 @@ fn units_made_from_closed_files_are_closed() {
     assert_eq!(mode(), 0o644);
 }
 
+/// Makes the other user the agent: he is who the machine's list of users says.
+fn make_other_the_agent(m: &Machine) {
+    let users =
+        format!("root:x:0:0::/:/bin/sh\nwarren-agent:x:{0}:{0}::/:/bin/false\n", lab::OTHER_UID);
+    std::fs::write(m.inside("/run/users"), users).expect("written");
+    m.run(&["mount", "--bind", "/run/users", "/etc/passwd"]).expect("mount(8)");
+}
+
+/// He reports why units of rules failed. What other services write is not his to read.
+#[test]
+fn the_agent_reads_logs_of_units_of_rules_and_no_others() {
+    let Some(m) = start("agent-logs") else { return };
+    m.write(
+        "other.service",
+        "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo a secret; exit 7'\n",
+    );
+    m.write_rules(
+        "told.conf",
+        "object Service \"told\" {\n  Type = \"oneshot\"\n  ExecStart = \"/bin/sh -c 'echo a word; exit 7'\"\n}\n",
+    );
+    reload(&m, &json!({}));
+    for unit in ["told.service", "other.service"] {
+        m.expect_job("start", unit, "failed");
+    }
+    let unit = |name: &str| json!({"unit": name});
+    let has = |answer: &Value, words: &str| answer.to_string().contains(words);
+    lab::until("root sees both logs", || {
+        let seen = |name: &str, words: &str| has(&m.call("Status", &unit(name))["log"], words);
+        (seen("told.service", "a word") && seen("other.service", "a secret")).then_some(())
+    });
+    let agent = m.connect_as_other();
+    let asked = |method: &str, parameters: &Value| {
+        let answer = lab::ask(&agent, method, parameters).expect("an answer");
+        assert!(answer["error"].is_null(), "{method} {parameters}: {answer}");
+        answer["parameters"].clone()
+    };
+    // Before he is the agent he is anybody.
+    let status = asked("Status", &unit("told.service"));
+    assert!(!has(&status["log"], "a word") && status["log_withheld"] == true, "{status}");
+    make_other_the_agent(&m);
+    let status = asked("Status", &unit("told.service"));
+    assert!(has(&status["log"], "a word") && status["log_withheld"] != true, "{status}");
+    let status = asked("Status", &unit("other.service"));
+    assert!(has(&status["log"], "[]") && status["log_withheld"] == true, "{status}");
+    let why = asked("Why", &json!({}));
+    assert!(has(&why, "other.service") && has(&why, "told.service"), "{why}");
+    assert!(has(&why, "a word") && !has(&why, "a secret"), "{why}");
+    let why = asked("Why", &unit("other.service"));
+    assert!(has(&why, "other.service") && !has(&why, "a secret"), "{why}");
+}
+
 #[test]
 fn the_agent_puts_rules_into_force_without_being_root() {
     let Some(m) = start("agent") else { return };
     m.expect_job("start", "plain.service", "done");
-    let users =
-        format!("root:x:0:0::/:/bin/sh\nwarren-agent:x:{0}:{0}::/:/bin/false\n", lab::OTHER_UID);
-    std::fs::write(m.inside("/run/users"), users).expect("written");
     let agent = m.connect_as_other();
     let asked = |method: &str, parameters: Value| {
         let answer = lab::ask(&agent, method, &parameters).expect("an answer");
@@ -355,8 +403,7 @@ fn the_agent_puts_rules_into_force_without_being_root() {
     let rules_only = json!({"rules_only": true, "texts": true});
     let denied = "io.warrener.AccessDenied";
     assert_eq!(asked("ReloadConfiguration", rules_only.clone()), denied);
-    // He is who the machine's list of users says.
-    m.run(&["mount", "--bind", "/run/users", "/etc/passwd"]).expect("mount(8)");
+    make_other_the_agent(&m);
     m.write_rules(
         "more.conf",
         "object Container \"d\" { vars.web = true; vars.note = \"four\" }\n",

@@ -19,8 +19,9 @@ use warren_hosts::waves::{check_labels, waves};
 use warren_sys::tell;
 
 use super::plans::Before;
+use super::revisions::find_revision;
 use super::text::{clean, print};
-use super::{RolloutArgs, author, find_revision};
+use super::{RolloutArgs, author};
 use crate::rules::read_directory;
 use crate::signing::SigningKey;
 use crate::site::{Site, now};
@@ -257,7 +258,7 @@ fn bounded_apps(site: &Site, files: &Files, policy: &Policy) -> Result<BTreeMap<
     if let Some((id, why)) = plan.fault() {
         bail!("what it changes cannot be told, so that no application can be bounded: {id}: {why}");
     }
-    let apps = plan.limits(|app| policy.limit_of(app)).map_err(|why| anyhow!(why))?;
+    let apps = plan.limits(policy).map_err(|why| anyhow!(why))?;
     for app in policy.max_unavailable_of.keys().filter(|app| *app != EACH_APP) {
         if !apps.contains_key(app) {
             tell!("no unit of {app} is restarted by this release");

@@ -1,7 +1,7 @@
 //! `plan` and `diff`: what a revision is against another one.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
@@ -13,9 +13,8 @@ use warren_hosts::placement::{Claim, Copies, Place, Replicated, held, holders, s
 use warren_hosts::plan::{Change, Plan, Planned, Rules, plan as compare};
 use warren_hosts::revision::Files;
 use warren_sys::progress::during;
-use warren_sys::tell;
 
-use super::find_revision;
+use super::revisions::{Temporary, find_revision, known_files};
 use super::text::{JSON_VERSION, count_of, print};
 use crate::rules::{Evaluated, RestartCheck, may_have_copies, read_directory, write_directory};
 use crate::site::Site;
@@ -25,26 +24,6 @@ const LISTED_MAX: usize = 10;
 
 /// Hosts that are named of many.
 const NAMED_MAX: usize = 5;
-
-/// A directory that goes when it is dropped.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, files: &Files) -> Result<Temporary> {
-        let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-        let path = std::env::temp_dir().join(format!("warren-{}", random.trim())).join(name);
-        write_directory(&path, files).with_context(|| path.display().to_string())?;
-        Ok(Temporary(path))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if let Some(parent) = self.0.parent() {
-            let _ = std::fs::remove_dir_all(parent);
-        }
-    }
-}
 
 pub(super) fn diff(site: &Site, old: &str, new: &str) -> Result<i32> {
     let (old, new) = (find_revision(site, old)?, find_revision(site, new)?);
@@ -112,7 +91,8 @@ pub(super) fn over_all_hosts(
     for (revision, ids) in by_revision(site, before, hosts.keys())? {
         let of_revision: BTreeMap<HostId, Planned> =
             ids.into_iter().filter_map(|id| hosts.remove_entry(&id)).collect();
-        let files = revision.map(|revision| known_files(site, revision)).transpose()?.flatten();
+        let known = |revision| known_files(site, revision, "all their units are shown as new");
+        let files = revision.map(known).transpose()?.flatten();
         let directory = files.as_ref().map(|files| Temporary::new("before", files)).transpose()?;
         let old = directory.as_ref().zip(files.as_ref());
         let old = old.map(|(directory, files)| Evaluated::new(directory.0.clone(), files, 1));
@@ -141,18 +121,6 @@ fn by_revision<'h>(
         out.entry(revision).or_default().push(id.clone());
     }
     Ok(out)
-}
-
-/// The files of a revision that hosts have. A store that was restored may not know it.
-fn known_files(site: &Site, revision: Digest) -> Result<Option<Files>> {
-    if !site.revisions()?.iter().any(|(name, _)| *name == revision) {
-        tell!(
-            "hosts have revision {}, which is not in the store: all their units are shown as new",
-            revision.short()
-        );
-        return Ok(None);
-    }
-    site.files(revision).map(Some)
 }
 
 /// What is wrong with rules, on any host that is there; where there is none, on one that nothing is known of.
@@ -188,14 +156,9 @@ fn planned(
     let mut then = BTreeMap::new();
     let mut homeless = Homeless::new();
     if let Some(some) = facts.values().next().filter(|_| may_have_copies(files)) {
-        let places = facts.iter().map(|(id, facts)| {
-            let is_drained = hosts.get(id).is_some_and(|host| host.drained.is_some());
-            let (capacity, labels) = (facts.capacity, facts.labels.clone());
-            (id.clone(), Place { capacity, labels, is_drained })
-        });
         // What has faults is found for each host by the plan itself.
         let apps = new.replicated(&new.named().prelude(some, &Copies::new())).unwrap_or_default();
-        then = settled(&apps, &places.collect(), &claims);
+        then = settled(&apps, &places(&hosts), &claims);
         homeless = without_room(&apps, &then);
     }
     let host = |(id, facts): (HostId, Facts)| {
@@ -203,6 +166,40 @@ fn planned(
         (id, Planned { facts, now, then })
     };
     Ok((facts.into_iter().map(host).collect(), homeless))
+}
+
+/// Hosts that are there, as those that may take copies.
+pub(super) fn places(hosts: &BTreeMap<HostId, Host>) -> BTreeMap<HostId, Place> {
+    let place = |(id, host): (&HostId, &Host)| {
+        let facts = &host.registration.as_ref()?.facts;
+        let (capacity, labels) = (facts.capacity, facts.labels.clone());
+        Some((id.clone(), Place { capacity, labels, is_drained: host.drained.is_some() }))
+    };
+    hosts.iter().filter_map(place).collect()
+}
+
+/// Containers with copies, by the rules that a host has in force; none if that is not known.
+///
+/// # Errors
+/// The store does not answer, or the rules have faults.
+pub(super) fn replicated_on(site: &Site, host: &Host) -> Result<Option<Vec<Replicated>>> {
+    let revision = host.report.as_ref().and_then(|report| report.applied);
+    let facts = host.registration.as_ref().map(|registration| &registration.facts);
+    let Some((revision, facts)) = revision.zip(facts) else { return Ok(None) };
+    let words = "why copies are left is not known";
+    let Some(files) = known_files(site, revision, words)? else { return Ok(None) };
+    replicated(&files, facts).map(Some)
+}
+
+fn replicated(files: &Files, facts: &Facts) -> Result<Vec<Replicated>> {
+    if !may_have_copies(files) {
+        return Ok(Vec::new());
+    }
+    let directory = Temporary::new("current", files)?;
+    let rules = Evaluated::new(directory.path(), files, 1);
+    rules
+        .replicated(&rules.named().prelude(facts, &Copies::new()))
+        .map_err(|why| anyhow!("the current rules have faults: {why}"))
 }
 
 /// Copies of the current revision that no host runs, of how many.
@@ -215,14 +212,8 @@ pub(super) fn copies_that_run_nowhere(site: &Site) -> Result<Homeless> {
     };
     let hosts = site.hosts()?;
     let facts = hosts.values().find_map(|host| Some(&host.registration.as_ref()?.facts));
-    let Some(facts) = facts.filter(|_| may_have_copies(&files)) else {
-        return Ok(Homeless::new());
-    };
-    let directory = Temporary::new("current", &files)?;
-    let rules = Evaluated::new(directory.0.clone(), &files, 1);
-    let apps = rules
-        .replicated(&rules.named().prelude(facts, &Copies::new()))
-        .map_err(|why| anyhow!("the current rules have faults: {why}"))?;
+    let Some(facts) = facts else { return Ok(Homeless::new()) };
+    let apps = replicated(&files, facts)?;
     let claims = site.claims()?;
     let there = claims.iter().filter(|claim| hosts.get(&claim.host).is_some_and(Host::is_there));
     let there: Vec<Claim> = there.cloned().collect();
@@ -340,7 +331,7 @@ mod tests {
     #[test]
     fn a_plan_says_what_is_restarted() {
         let file = |name: &str| Box::<str>::from(name);
-        let shop: std::sync::Arc<str> = "shop".into();
+        let shop = warren_hosts::apps::apps("shop", &[]);
         let change = Change {
             added: vec![file("b.service.d/x.conf"), file("n.service")],
             changed: vec![file("a.service"), file("c.service")],

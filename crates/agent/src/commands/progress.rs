@@ -138,7 +138,8 @@ impl<'h> Progress<'h> {
         out
     }
 
-    fn json(&self) -> Value {
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
         let rollout = &self.rollout;
         let release = self.release.as_ref();
         let wave = |at: usize| {

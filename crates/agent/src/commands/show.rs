@@ -11,10 +11,11 @@ use warren_hosts::overview::{Cause, Standing, causes, differs, is_bad, standing}
 use warren_hosts::placement::{Claim, left_on};
 use warren_sys::tell;
 
+use super::apps;
 use super::plans::copies_that_run_nowhere;
 use super::progress::{Progress, driver_line};
-use super::text::{JSON_VERSION, clean, count_of, print, time};
-use crate::site::Site;
+use super::text::{JSON_VERSION, clean, count_of, is_printed, print, time};
+use crate::site::{Site, now};
 
 /// Hosts that are named of many.
 const NAMED_MAX: usize = 3;
@@ -27,6 +28,9 @@ const DRAINED_SHOWN: usize = 8;
 
 /// Hosts that are listed for files that hide units of rules.
 const HIDDEN_SHOWN: usize = 8;
+
+/// What `why` says if all is well.
+const NOTHING: &str = "Nothing is wrong on any host that has reported.\n";
 
 /// How often a screen is drawn.
 const TOP_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
@@ -214,15 +218,35 @@ fn named<'h>(hosts: impl Iterator<Item = &'h HostId>) -> (usize, String) {
     }
 }
 
-pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> Result<i32> {
+/// Which hosts to list.
+pub(super) struct Listed<'a> {
+    /// Only those with these labels.
+    pub(super) labels: &'a [String],
+    /// Only those that have units of this application.
+    pub(super) app: Option<&'a str>,
+    /// Only those that somebody has to look at.
+    pub(super) bad: bool,
+}
+
+pub(super) fn list(site: &Site, listed: &Listed<'_>, is_json: bool) -> Result<i32> {
+    let Listed { labels, app, bad } = *listed;
     let hosts = site.hosts()?;
     let assigned = site.assigned(&hosts)?;
     let standings = standings(site, &hosts, &assigned)?;
     let claims = claims_if_drained(site, &hosts)?;
+    let chosen = || hosts.values().filter(|host| has_labels(host, labels));
+    let units = app.map(|app| apps::some_units(site, app, chosen())).transpose()?;
+    let units = units.map(|(units, _)| units);
     let (mut drained, mut has_bad) = (0, false);
     let mut rows = Vec::new();
     let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
-    for (id, host) in hosts.iter().filter(|(_, host)| has_labels(host, labels)) {
+    for host in chosen() {
+        let id = &host.id;
+        let of_app = units.as_ref().map(|units| units.get(id));
+        if of_app == Some(None) {
+            continue;
+        }
+        let of_app = of_app.flatten();
         let stands = standings[id];
         *counts.entry(stands).or_default() += 1;
         drained += usize::from(host.drained.is_some());
@@ -236,12 +260,14 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
                 "format": JSON_VERSION, "host": id, "state": stands, "assigned": assigned.get(id),
                 "registration": host.registration, "report": report.map(report_json),
                 "double": host.double, "drained": drained_json(host, &claims),
+                "units_of_app": of_app,
             });
             print(&format!("{line}\n"));
             continue;
         }
         let number = |n: Option<u32>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
-        rows.push(vec![
+        let of_app = of_app.map(|units| units.len().to_string());
+        let cells = [
             id.to_string(),
             match host.drained {
                 Some(_) => format!("{},drained", stands.word()),
@@ -253,12 +279,13 @@ pub(super) fn list(site: &Site, labels: &[String], bad: bool, is_json: bool) -> 
                 .map_or_else(|| "-".to_owned(), |revision| revision.short()),
             number(report.map(|r| r.units)),
             number(report.map(|r| r.failed)),
-            note(host, &claims),
-        ]);
+        ];
+        rows.push(cells.into_iter().chain(of_app).chain([note(host, &claims)]).collect());
     }
     if !is_json {
-        let head = ["HOST", "STATE", "RELEASE", "REVISION", "UNITS", "FAILED", "NOTE"];
-        rows.insert(0, head.map(str::to_owned).to_vec());
+        let head = ["HOST", "STATE", "RELEASE", "REVISION", "UNITS", "FAILED"].map(str::to_owned);
+        let of_app = app.map(|app| format!("OF {}", clean(app)));
+        rows.insert(0, head.into_iter().chain(of_app).chain(["NOTE".to_owned()]).collect());
         let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
         let total: usize = counts.values().sum();
         let words = match words.is_empty() {
@@ -293,13 +320,16 @@ fn remark_lines(hosts: &BTreeMap<HostId, Host>, claims: &[Claim]) -> String {
 
 pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> {
     let hosts = site.hosts()?;
-    let all = causes(hosts.values(), app);
     // Rules with faults are no reason to keep the causes back.
     let mut copies = copies_that_run_nowhere(site).unwrap_or_else(|why| {
         tell!("whether copies run nowhere is not known: {why:#}");
         BTreeMap::new()
     });
-    copies.retain(|name, _| app.is_none_or(|app| app == name));
+    let is_asked = |host: &&Host| !copies.is_empty() || is_in_trouble(host);
+    let asked = hosts.values().filter(is_asked);
+    let meant = app.map(|app| apps::meant(site, app, asked)).transpose()?;
+    copies.retain(|name, _| meant.as_ref().is_none_or(|meant| meant.anywhere().has(name)));
+    let all = causes(hosts.values(), meant.as_ref());
     let is_whole = app.is_none();
     let standings = match is_whole {
         true => standings(site, &hosts, &site.assigned(&hosts)?)?,
@@ -343,9 +373,31 @@ pub(super) fn why(site: &Site, app: Option<&str>, is_json: bool) -> Result<i32> 
         print(&remark_lines(&hosts, &claims));
     }
     if !is_wrong {
-        print("Nothing is wrong on any host that has reported.\n");
+        print(&app.map_or_else(|| Ok(NOTHING.to_owned()), |app| nothing_of(site, app, &hosts))?);
     }
     Ok(i32::from(is_wrong))
+}
+
+/// Whether a host has said that units failed or are restarted.
+fn is_in_trouble(host: &Host) -> bool {
+    let is_trouble = |report: &Report| !report.causes.is_empty() || !report.restarted.is_empty();
+    host.report.as_ref().is_some_and(is_trouble)
+}
+
+/// That nothing is wrong with an application, and what there is of it: a name with a typing error has nothing.
+fn nothing_of(site: &Site, app: &str, hosts: &BTreeMap<HostId, Host>) -> Result<String> {
+    let (units, unknown) = apps::units(site, app, hosts.values())?;
+    let count: usize = units.values().map(Vec::len).sum();
+    Ok(match (count, unknown.is_empty()) {
+        (0, true) => format!("{NOTHING}But {}.\n", clean(&apps::no_units(app))),
+        (0, false) => NOTHING.to_owned(),
+        (count, _) => format!(
+            "Nothing is wrong with {}: {} on {}.\n",
+            clean(app),
+            count_of(count, "unit"),
+            count_of(units.len(), "host")
+        ),
+    })
 }
 
 /// What is to be said of a host besides root causes.
@@ -403,37 +455,84 @@ fn cause_text(cause: &Cause) -> String {
     )
 }
 
-/// The rollout, hosts by their state, root causes: on a terminal again and again.
-pub(super) fn top(site: &Site, once: bool) -> Result<i32> {
+/// The rollout, hosts by their state, root causes: on a terminal, and as JSON, again and again.
+pub(super) fn top(site: &Site, once: bool, is_json: bool) -> Result<i32> {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let goes_on = !once && (is_json || is_terminal);
+    let mut has_answered = false;
     loop {
-        let hosts = site.hosts()?;
-        let assigned = site.assigned(&hosts)?;
-        let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
-        for stands in standings(site, &hosts, &assigned)?.into_values() {
-            *counts.entry(stands).or_default() += 1;
-        }
-        let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
-        let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
-        let progress = Progress::read(site, &hosts)?;
-        out += &progress.map_or_else(String::new, |progress| progress.text());
-        out += &drained_lines(&hosts, &claims_if_drained(site, &hosts)?);
-        let all = causes(hosts.values(), None);
-        out += &all.iter().take(CAUSES_SHOWN).map(cause_text).collect::<String>();
-        if all.len() > CAUSES_SHOWN {
-            out += &format!(
-                "and {} more: warren-hosts why\n",
-                count_of(all.len() - CAUSES_SHOWN, "cause")
-            );
-        }
-        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-        if once || !is_terminal {
-            print(&out);
+        let shown = if is_json { top_json(site) } else { top_text(site) };
+        let out = match shown {
+            Ok(out) => out,
+            // A store that is away for a moment does not end what somebody watches.
+            Err(why) if has_answered && is_json => {
+                format!(
+                    "{}\n",
+                    json!({"format": JSON_VERSION, "at_us": now(), "fault": format!("{why:#}")})
+                )
+            }
+            Err(why) if has_answered => format!("! {}\n", clean(&format!("{why:#}"))),
+            Err(why) => return Err(why),
+        };
+        has_answered = goes_on;
+        let is_read = match is_json || !goes_on {
+            true => is_printed(&out),
+            // From the top, each line to its end, and what is left of the page.
+            false => is_printed(&format!("\x1b[H{}\x1b[J", out.replace('\n', "\x1b[K\r\n"))),
+        };
+        if !goes_on || !is_read {
             return Ok(0);
         }
-        // From the top, each line to its end, and what is left of the page.
-        print(&format!("\x1b[H{}\x1b[J", out.replace('\n', "\x1b[K\r\n")));
         std::thread::park_timeout(TOP_EVERY);
     }
+}
+
+/// How many hosts there are of each state.
+fn counts(site: &Site, hosts: &BTreeMap<HostId, Host>) -> Result<BTreeMap<Standing, usize>> {
+    let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
+    for stands in standings(site, hosts, &site.assigned(hosts)?)?.into_values() {
+        *counts.entry(stands).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+fn top_text(site: &Site) -> Result<String> {
+    let hosts = site.hosts()?;
+    let counts = counts(site, &hosts)?;
+    let words: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {}", s.word())).collect();
+    let mut out = format!("{}: {}\n", count_of(hosts.len(), "host"), words.join(", "));
+    let progress = Progress::read(site, &hosts)?;
+    out += &progress.map_or_else(String::new, |progress| progress.text());
+    out += &drained_lines(&hosts, &claims_if_drained(site, &hosts)?);
+    let all = causes(hosts.values(), None);
+    out += &all.iter().take(CAUSES_SHOWN).map(cause_text).collect::<String>();
+    if all.len() > CAUSES_SHOWN {
+        let more = count_of(all.len() - CAUSES_SHOWN, "cause");
+        out += &format!("and {more} more: warren-hosts why\n");
+    }
+    Ok(out)
+}
+
+/// The same for programs, in one line.
+fn top_json(site: &Site) -> Result<String> {
+    let hosts = site.hosts()?;
+    let counts = counts(site, &hosts)?;
+    let counts: BTreeMap<&str, usize> = counts.iter().map(|(s, n)| (s.word(), *n)).collect();
+    let claims = claims_if_drained(site, &hosts)?;
+    let drained = hosts.values().filter_map(|host| {
+        let mut drained = drained_json(host, &claims)?;
+        drained["host"] = json!(host.id);
+        Some(drained)
+    });
+    let rollout = Progress::read(site, &hosts)?.map(|progress| progress.json());
+    let all = causes(hosts.values(), None);
+    let line = json!({
+        "format": JSON_VERSION, "at_us": now(), "hosts": hosts.len(), "states": counts, "rollout": rollout,
+        "drained": drained.collect::<Vec<_>>(),
+        "causes": all.iter().take(CAUSES_SHOWN).map(cause_json).collect::<Vec<_>>(),
+        "more_causes": all.len().saturating_sub(CAUSES_SHOWN),
+    });
+    Ok(format!("{line}\n"))
 }
 
 pub(super) fn audit(site: &Site, is_json: bool) -> Result<i32> {

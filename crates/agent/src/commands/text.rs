@@ -23,9 +23,14 @@ fn span(seconds: u64) -> String {
 
 /// Prints it, as far as anybody reads it.
 pub(super) fn print(text: &str) {
-    use std::io::Write as _;
     // A reader that has seen enough closes the pipe.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = is_printed(text);
+}
+
+/// Prints it; false if nobody reads it any more.
+pub(super) fn is_printed(text: &str) -> bool {
+    use std::io::Write as _;
+    std::io::stdout().write_all(text.as_bytes()).is_ok()
 }
 
 /// Text of others is not to move a terminal's cursor.

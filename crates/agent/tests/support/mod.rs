@@ -267,6 +267,23 @@ impl Site {
         String::from_utf8(out.stdout).expect("text")
     }
 
+    /// A command that goes on, and the lines that it prints.
+    pub fn begin(&self, words: &[&str]) -> (Process, impl Iterator<Item = String> + use<>) {
+        use std::io::BufRead as _;
+        let mut command = self.command(words);
+        let mut process = Process(command.stdout(Stdio::piped()).spawn().expect("it runs"));
+        let out = process.0.stdout.take().expect("a pipe");
+        (process, std::io::BufReader::new(out).lines().map(|line| line.expect("text")))
+    }
+
+    /// The first lines of what it prints.
+    pub fn first_lines(&self, words: &[&str], count: usize) -> Vec<String> {
+        let (_process, lines) = self.begin(words);
+        let lines: Vec<String> = lines.take(count).collect();
+        assert_eq!(lines.len(), count, "{words:?}: {lines:?}");
+        lines
+    }
+
     /// What it says when it fails.
     pub fn fails(&self, words: &[&str]) -> String {
         let out = self.try_run(words);

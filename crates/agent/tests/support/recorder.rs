@@ -1,7 +1,8 @@
 //! A manager that makes a unit of each file of rules, and writes down what it is told to do.
 //!
 //! A file whose text has `fault` in it is refused as rules are; a unit whose text has `bad` in it fails when it is
-//! started; one whose text has `loops` in it ends and is started again each time that the manager is asked.
+//! started; one whose text has `loops` in it ends and is started again each time that the manager is asked. A unit whose
+//! text has `container.name == "shop"` in it is one of that container.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
@@ -12,8 +13,9 @@ use std::sync::{Arc, Mutex};
 use warren_wire::call::Received;
 use warren_wire::control::{
     ActiveState, ErrorName, FileText, JobType, JobsRow, ListAnswer, Method, OverviewAnswer,
-    OverviewRow, ReasonAnswer, ReloadAnswer, Request, RestartAnswer, RestartBefore, StatusAnswer,
-    TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit, write_answer, write_error,
+    OverviewRow, ReasonAnswer, ReloadAnswer, Request, RestartAnswer, RestartBefore, RuleOrigin,
+    RuleTarget, StatusAnswer, TotalsAnswer, UnitRow, WhyAnswer, WhyStep, WhyUnit, write_answer,
+    write_error,
 };
 use warren_wire::frame;
 
@@ -212,7 +214,12 @@ impl Recorder {
     fn why(&self) -> WhyAnswer {
         let state = self.state();
         let failed = state.units.iter().filter(|(_, unit)| unit.has_failed);
-        let step = |name: &String| {
+        let step = |(name, unit): (&String, &Unit)| {
+            let made_by = container(&unit.text).map(|target| {
+                let name = format!("Container '{target}'");
+                let target = Some(RuleTarget { name, ..RuleTarget::default() });
+                RuleOrigin { target, ..RuleOrigin::default() }
+            });
             let row = UnitRow { name: name.clone(), ..UnitRow::default() };
             let reason = ReasonAnswer {
                 code: serde_json::from_str("\"WR-0040\"").expect("a code"),
@@ -220,10 +227,11 @@ impl Recorder {
                 ..ReasonAnswer::default()
             };
             let log = vec!["no port".to_owned()];
-            let step = WhyStep { row, reason, since: Some(1), log, ..WhyStep::default() };
+            let (since, made_by) = (Some(1), made_by.into_iter().collect());
+            let step = WhyStep { row, reason, since, log, made_by, ..WhyStep::default() };
             WhyUnit { path: vec![step], ..WhyUnit::default() }
         };
-        WhyAnswer { units: failed.map(|(name, _)| step(name)).collect(), ..WhyAnswer::default() }
+        WhyAnswer { units: failed.map(step).collect(), ..WhyAnswer::default() }
     }
 
     fn reload(&self, dry_run: bool) -> Result<ReloadAnswer, String> {
@@ -302,6 +310,11 @@ impl Recorder {
         };
         ListAnswer { units: rows.into_iter().filter(fits).map(row).collect() }
     }
+}
+
+/// The container that a rule is for.
+fn container(text: &str) -> Option<&str> {
+    text.split("container.name == \"").nth(1)?.split('"').next()
 }
 
 fn status(unit: &Unit) -> StatusAnswer {

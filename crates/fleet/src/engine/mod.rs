@@ -13,6 +13,7 @@ mod expand;
 pub mod filter;
 mod groups;
 pub mod matcher;
+pub mod membership;
 mod plan;
 mod transfer;
 

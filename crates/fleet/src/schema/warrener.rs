@@ -12,13 +12,16 @@ use crate::types::{Kind, Naming, Rules, Type};
 use crate::value::{Object, Value};
 
 /// Types that rules can be applied to.
-const TARGETS: [&str; 3] = ["Container", "Machine", "Group"];
+pub const TARGETS: [&str; 3] = [CONTAINER, MACHINE, GROUP];
 
 /// The attribute of a product that is no unit of its own but a drop-in, with the unit that it is for.
 pub const DROP_IN_OF: &str = "drop_in_of";
 
 /// The type of containers.
 pub const CONTAINER: &str = "Container";
+
+/// The type of groups of containers.
+pub const GROUP: &str = "Group";
 
 /// The type of hosts.
 const MACHINE: &str = "Machine";
@@ -58,8 +61,8 @@ pub fn section_of(unit_type: UnitType, name: &str) -> Option<Section> {
 pub fn types() -> Vec<Type> {
     let mut out = vec![
         target(MACHINE, "machine", 0, None),
-        target("Container", "container", 0, None),
-        target("Group", "group", 1, Some("Container")),
+        target(CONTAINER, "container", 0, None),
+        target(GROUP, "group", 1, Some(CONTAINER)),
     ];
     let products =
         UnitType::ALL.into_iter().filter(|t| !matches!(t, UnitType::Device | UnitType::Scope));

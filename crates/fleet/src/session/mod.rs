@@ -14,6 +14,7 @@ use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::dump::Only;
 use crate::engine::change::Products as MadeFor;
 use crate::engine::copies::{self, Replicated};
+use crate::engine::membership::{self, Membership};
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Bounds, Interpreter, Scope, World};
 use crate::heap::{Heap, UNREACHED_BYTES};
@@ -260,6 +261,11 @@ impl Session {
     /// Containers of which so many copies run on all hosts together.
     pub fn replicated(&self) -> Vec<Replicated> {
         copies::replicated(&self.world, &self.types)
+    }
+
+    /// Which groups each container, machine and group is in; those that are in none are left out.
+    pub fn membership(&self) -> Membership {
+        membership::membership(&self.world, &self.types)
     }
 
     /// What the rules made.

@@ -81,6 +81,29 @@ fn of_a_container_with_copies_rules_make_what_runs_here() {
 }
 
 #[test]
+fn a_session_says_which_groups_each_target_is_in() {
+    let rules = "object Container \"cart\" { groups = [ \"shop\" ] }\nobject Container \"pay\" { vars.shop = true }\n\
+                 object Container \"plain\" {}\nobject Container \"odd\" { groups = [ \"nothing\", 7 ] }\n\
+                 object Group \"shop\" {\n  groups = [ \"all\" ]\n  assign where container.vars.shop\n}\n\
+                 object Group \"all\" { groups = [ \"world\" ] }\nobject Group \"world\" {}\n";
+    let loaded = load(rules);
+    let session = loaded.session.unwrap_or_else(|| panic!("{:?}", loaded.messages));
+    let shown: Vec<String> = session
+        .membership()
+        .into_iter()
+        .map(|(target, groups)| format!("{target}: {}", groups.join(" ")))
+        .collect();
+    let expected = [
+        "Container 'cart': all shop world",
+        "Container 'odd': nothing",
+        "Container 'pay': all shop world",
+        "Group 'all': world",
+        "Group 'shop': all world",
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
 fn what_stands_beside_a_fault_is_checked_for_editors() {
     let text = "const A = = 1\nvar tiers = {\nobject Container \"a\" {\n  vars.n = )\n  vars.m = 1\n}\n\
                 x = nothing\napply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \

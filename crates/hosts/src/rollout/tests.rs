@@ -140,7 +140,7 @@ fn no_more_than_so_many_are_unavailable() {
     // One that goes away takes a place, whether or not it was assigned.
     site.hosts.get_mut(&id(4)).expect("it").registration = None;
     site.fine(&[0]);
-    assert_eq!(site.step(1), "h04");
+    assert_eq!((site.step(1), site.rollout.has_assigned(&id(4))), (String::new(), false));
     site.fine(&[2]);
     assert_eq!(site.step(1), "h03");
 }
@@ -206,6 +206,42 @@ fn no_more_units_of_an_application_are_unavailable() {
     assert_eq!(site.rollout.phase, Phase::Forward);
     site.step(1);
     assert_eq!(site.rollout.reason, "2 of shop are unavailable, at most 3 may be after 300 s");
+}
+
+/// Cut off together, they are back together: their units ran all the time, and were to be restarted all at once.
+#[test]
+fn hosts_that_were_away_when_their_turn_came_wait_for_room() {
+    let policy = Policy { max_unavailable: 1, failures_max: 9, ..policy() };
+    let mut site = Site::new(&[&[0, 1, 2], &[3]], &[], policy);
+    let registration = site.hosts[&id(0)].registration.clone();
+    let set = |site: &mut Site, n: usize, is_there: bool| {
+        let host = site.hosts.get_mut(&id(n)).expect("a host");
+        host.registration = registration.clone().filter(|_| is_there);
+    };
+    (0..3).for_each(|n| set(&mut site, n, false));
+    assert_eq!((site.step(0), site.step(200)), Default::default());
+    assert!(!site.rollout.has_assigned(&id(0)));
+    // What an operator sees is that they are away.
+    let waits = site.rollout.waits(&site.hosts);
+    assert!(waits.iter().all(|(_, wait)| matches!(wait, Wait::Away(_))) && waits.len() == 3);
+    (0..3).for_each(|n| set(&mut site, n, true));
+    assert_eq!((site.step(1), site.step(1)), ("h00".to_owned(), String::new()));
+    site.fine(&[0]);
+    assert_eq!(site.step(1), "h01");
+    set(&mut site, 2, false);
+    site.fine(&[1]);
+    // One that is away for too long is borne: the wave ends, and it catches up when it is back.
+    assert_eq!((site.step(1), site.step(300)), Default::default());
+    assert_eq!((site.step(1), site.rollout.wave), ("h02".to_owned(), 0));
+    assert_eq!((site.step(1), site.rollout.wave), (String::new(), 1));
+    assert!(site.rollout.has_assigned(&id(2)));
+    // Nobody goes back who was not assigned.
+    let mut site = Site::new(&[&[0, 1]], &[], Policy { max_unavailable: 2, ..Policy::default() });
+    set(&mut site, 1, false);
+    assert_eq!(site.step(0), "h00");
+    site.report(0, false, Outcome::Failed("no".into()), 0);
+    site.step(1);
+    assert_eq!((site.step(1), site.rollout.waves.clone()), ("-h00".to_owned(), vec![vec![id(0)]]));
 }
 
 #[test]
