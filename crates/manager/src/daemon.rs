@@ -72,6 +72,7 @@ use crate::daemon::event_loop::EventLoop;
 use crate::daemon::loads::{AfterLoad, Loads};
 use crate::daemon::stages::Stages;
 use crate::daemon::start::{soft_reboot_mark, soft_reboots};
+use crate::daemon::startup::{Startup, is_ready};
 use crate::daemon::tasks::Task;
 use crate::daemon::triggers::Triggers;
 use crate::mount::automounts::AutofsRequest;
@@ -89,6 +90,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warren_bus::Bus;
 use warren_core::machine::Core;
+use warren_core::model::active_state::ActiveState;
 use warren_core::model::ids::{EffectId, UnitId};
 use warren_core::model::job::{JobMode, JobType};
 use warren_core::model::state::BootTimes;
@@ -446,28 +448,45 @@ impl Daemon {
         true
     }
 
-    /// `READY=1` to whoever started this manager, once the first transaction is worked off.
+    /// `READY=1` to whoever started this manager, and the end of the startup once the first transaction is worked off.
     pub(crate) fn tell_readiness(&mut self) {
-        let is_ready = self.stages.startup.may_be_ready() && self.core.totals().jobs == 0;
-        if !is_ready || self.stages.shutdown.under_way.is_some() {
+        let Startup { is_ready_announced, .. } = self.stages.startup;
+        let is_finished = self.core.totals().startup_finished;
+        let is_over = is_ready_announced && is_finished;
+        if is_over || !self.stages.startup.has_begun() || self.stages.shutdown.under_way.is_some() {
             return;
         }
-        self.stages.startup.is_ready_announced = true;
-        if !self.core.totals().startup_finished {
-            self.core.set_startup_finished();
-            let finished = now();
-            let boot = BootTimes { finish: finished, ..self.core.boot_times() };
-            self.core.set_boot_times(boot);
-            self.shared.change_facts(|facts| facts.boot = boot);
-            self.shared.publish(Arc::new(self.core.view()));
-            self.recording.recorder.boot_ended(finished, self.core.graph());
-            let took = finished.monotonic.since(self.stages.startup.began.monotonic);
-            say!("startup finished in {:.3} s", took.as_secs_f64());
-            // What the start of thousands of units took goes back to the kernel; if no thread can
-            // be had, it stays.
-            let _ = std::thread::Builder::new().spawn(warren_sys::heap::trim);
+        let has_jobs = self.core.totals().jobs != 0;
+        if !has_jobs && !is_finished {
+            self.finish_startup();
         }
-        crate::base::readiness::tell("READY=1\nSTATUS=Ready.");
+        if !is_ready_announced
+            && is_ready(self.options.scope, has_jobs, self.is_basic_target_active())
+        {
+            self.stages.startup.is_ready_announced = true;
+            crate::base::readiness::tell("READY=1\nSTATUS=Ready.");
+        }
+    }
+
+    fn is_basic_target_active(&self) -> bool {
+        let name = UnitName::parse("basic.target").expect("a valid name");
+        let unit = self.core.graph().lookup(&name);
+        unit.is_some_and(|unit| self.core.unit_run(unit).active_state() == ActiveState::Active)
+    }
+
+    fn finish_startup(&mut self) {
+        self.core.set_startup_finished();
+        let finished = now();
+        let boot = BootTimes { finish: finished, ..self.core.boot_times() };
+        self.core.set_boot_times(boot);
+        self.shared.change_facts(|facts| facts.boot = boot);
+        self.shared.publish(Arc::new(self.core.view()));
+        self.recording.recorder.boot_ended(finished, self.core.graph());
+        let took = finished.monotonic.since(self.stages.startup.began.monotonic);
+        say!("startup finished in {:.3} s", took.as_secs_f64());
+        // What the start of thousands of units took goes back to the kernel; if no thread can
+        // be had, it stays.
+        let _ = std::thread::Builder::new().spawn(warren_sys::heap::trim);
     }
 
     fn leave(mut self, leaving: Leaving) -> i32 {

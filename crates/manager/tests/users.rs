@@ -110,6 +110,29 @@ fn the_manager_of_a_user_is_a_service_with_a_session() {
     assert_eq!(all(), []);
 }
 
+/// systemd says so in its NEWS of version 236.
+#[test]
+fn a_login_does_not_wait_for_all_that_the_user_wants_started() {
+    let test = "users-slow";
+    if !others_reach_programs(test) {
+        return;
+    }
+    let bare = "[Unit]\nDefaultDependencies=no\n";
+    let wants = format!("{bare}Requires=basic.target\nWants=slow.service\nAfter=slow.service\n");
+    let slow =
+        format!("{bare}After=basic.target\n[Service]\nType=oneshot\nExecStart=/bin/sleep 1000\n");
+    let units = [
+        ("of-user/default.target", &*wants),
+        ("of-user/basic.target", bare),
+        ("of-user/slow.service", &*slow),
+    ];
+    let Some(m) = start(test, &units) else { return };
+    // Its unit gives up before the service is there.
+    m.expect_job("start", "user@1.service", "done");
+    let shown = user(&m, &["show", "slow.service"]).expect("it answers its user");
+    assert!(shown.lines().any(|line| line == "ActiveState=activating"), "{shown}");
+}
+
 /// The log daemon knows who says something by the process that connects: each does so itself.
 #[test]
 fn what_a_users_service_says_comes_from_its_own_process() {

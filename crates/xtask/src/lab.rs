@@ -21,6 +21,9 @@ pub const ROOTFS: &str = "rootfs";
 /// Root file system with the newest systemd.
 pub const NEWEST: &str = "rootfs-sid";
 
+/// Root file system of a Debian 12 that people log in to.
+pub const HOST: &str = "rootfs-host";
+
 /// What is said where no machine can be booted.
 pub const NO_LAB: &str =
     "no root file system for machines: `cargo xtask lab setup` makes it, as root";

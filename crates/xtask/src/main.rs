@@ -6,6 +6,7 @@ mod bench;
 mod beside;
 mod command;
 mod corpus;
+mod differences;
 mod docs;
 mod exposure;
 mod fuzz;
@@ -56,6 +57,9 @@ Usage: cargo xtask COMMAND
   vm ending         soft reboots, and a stack of storage on a slow disk taken apart
   vm crash          a fault of process 1: services go on, and the machine restarts
   vm records        two boots of one disk: the second draws the shutdown of the first
+  vm logins [--again] [CASE...]
+                    logins by ssh, su, sudo, a terminal and cron on a Debian, with systemd 252 and here, and what differs;
+                    again: systemd's answers are those of the last time
   vm tests [--seconds N] PACKAGE[/TEST[/NAME]]...
                     tests of this checkout on Debian's kernel with all controllers; TEST is a file of tests/, or `lib`
   vm tests [--seconds N] --hostile
@@ -74,6 +78,8 @@ Usage: cargo xtask COMMAND
   bench hostile --together MINUTES [SETS]
                     all attacks at once for so long, and a storm of reloads; nothing ends, is lost or grows
   bench hosts       the same, section Many hosts: agents by the thousand, and a real etcd
+  bench logins [--again] [USERS [UNITS]]
+                    the same, section Logins: managers of users and what a login takes, beside systemd, under QEMU
   bench growth      how costs grow to 100,000 units, one slice of 10,000 services, 10,000 disks, 10 GB of logs, 50,000 hosts
   bench spawn       the spawn path against vfork and exec
 ";
@@ -122,6 +128,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "growth", ref rest @ ..] => bench::growth::run(rest),
         ["bench", "hostile", ref rest @ ..] => bench::hostile::run(rest),
         ["bench", "hosts", ref rest @ ..] => bench::hosts::run(rest),
+        ["bench", "logins", ref rest @ ..] => bench::logins::run(rest),
         ["bench", "sandbox", ref rest @ ..] => bench::sandbox::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
@@ -130,6 +137,7 @@ fn run(args: &[String]) -> Result<()> {
         ["vm", "records"] => vm::records::run(),
         ["vm", "ending"] => vm::ending::run(),
         ["vm", "crash"] => vm::crash::run(),
+        ["vm", "logins", ref cases @ ..] => vm::logins::run(cases),
         ["vm", "tests", "--hostile"] => guest_tests::run(&HOSTILE, HOSTILE_SECONDS),
         ["vm", "tests", "--seconds", seconds, "--hostile"] => {
             guest_tests::run(&HOSTILE, seconds.parse().context("seconds")?)

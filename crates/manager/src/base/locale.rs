@@ -27,6 +27,10 @@ const NAMES: [&str; 14] = [
 /// The first that is there counts: the second is where Debian 12 keeps it.
 pub(crate) const FILES: [&str; 2] = ["/etc/locale.conf", "/etc/default/locale"];
 
+/// What services have where nothing is said: characters are UTF-8, and no language is chosen. systemd 252 of Debian 12
+/// does the same.
+const BUILT_IN: (&str, &str) = ("LANG", "C.UTF-8");
+
 /// What `locale.LANG=` and its like say among these words; where none does, what a file says.
 pub(crate) fn variables(boot_options: &[String], files: &[&Path]) -> Variables {
     let said = boot_options.iter().filter_map(|word| word.strip_prefix("locale."));
@@ -34,11 +38,10 @@ pub(crate) fn variables(boot_options: &[String], files: &[&Path]) -> Variables {
     if !said.is_empty() {
         return said;
     }
-    let Some(text) = files.iter().find_map(|file| std::fs::read_to_string(file).ok()) else {
-        return Variables::new();
-    };
+    let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let pairs = environment_file(&text);
-    collect(pairs.iter().map(|(name, value)| (&**name, &**value)))
+    let said = collect(pairs.iter().map(|(name, value)| (&**name, &**value)));
+    if said.is_empty() { collect([BUILT_IN].into_iter()) } else { said }
 }
 
 fn collect<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Variables {
@@ -60,7 +63,10 @@ mod tests {
             let found = variables(&options, &[&first, &second]).into_iter();
             found.map(|(name, value)| format!("{name}={value}")).collect()
         };
-        assert!(read(&["quiet"]).is_empty());
+        assert_eq!(read(&["quiet"]), ["LANG=C.UTF-8"]);
+        std::fs::write(&first, "# nothing\n").expect("a file");
+        assert_eq!(read(&[]), ["LANG=C.UTF-8"]);
+        std::fs::remove_file(&first).expect("it is there");
         std::fs::write(&second, "LANG=it_IT.UTF-8\n").expect("a file");
         assert_eq!(read(&[]), ["LANG=it_IT.UTF-8"]);
         std::fs::write(&first, "LANG=\"de_DE.UTF-8\"\nLC_ALL=C\nX=1\nLC_TIME=C\n").expect("a file");

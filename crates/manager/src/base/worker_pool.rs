@@ -8,6 +8,7 @@
 use crate::base::patience::Patient;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,9 +17,26 @@ use warren_core::model::ids::EffectId;
 use warren_core::protocol::event::Done;
 use warren_sys::eventfd::EventFd;
 use warren_sys::process;
+use warren_unit::Scope;
 
 /// Threads that are always there, unless more are asked for.
 const WORKERS: usize = 2;
+
+/// The same in the manager of a user, of which a machine may have hundreds. Whoever waits behind one that is held up is
+/// relieved.
+const WORKERS_OF_USER: usize = 1;
+
+/// This is the manager of a user.
+static IS_OF_USER: AtomicBool = AtomicBool::new(false);
+
+/// Pools that are started from now on keep as many threads as a manager of this scope does.
+pub fn keep_for(scope: Scope) {
+    IS_OF_USER.store(scope == Scope::User, Ordering::Relaxed);
+}
+
+fn always() -> usize {
+    if IS_OF_USER.load(Ordering::Relaxed) { WORKERS_OF_USER } else { WORKERS }
+}
 
 /// Threads at most, those included that are held up.
 const WORKERS_MAX: usize = 64;
@@ -81,7 +99,7 @@ impl Workers {
     /// that asks some servers, and what such a thread holds open stays open when the process is
     /// killed. So init, helpers and clients would not hear that it is gone.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, Some(Vec::new()), WORKERS)
+        Workers::start_with(wake, Some(Vec::new()), always())
     }
 
     /// The same with so many threads that are always there.
@@ -91,12 +109,12 @@ impl Workers {
 
     /// The same with descriptors that they may use, by their numbers, and hold open.
     pub fn start_keeping(wake: Arc<EventFd>, keep: Vec<HeldOpen>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, Some(keep), WORKERS)
+        Workers::start_with(wake, Some(keep), always())
     }
 
     /// The same for what waits for nobody and uses what is open.
     pub fn start_beside(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, None, WORKERS)
+        Workers::start_with(wake, None, always())
     }
 
     fn start_with(

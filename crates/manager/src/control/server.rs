@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 use warren_core::protocol::request::Asker;
 use warren_sys::eventfd::EventFd;
 use warren_sys::{endings, fdpass, socket};
+use warren_unit::Scope;
 use warren_wire::call::Received;
 use warren_wire::control::{
     Done, ErrorName, Inhibit, Jobs, Method, REQUEST_BYTES_MAX, Request,
@@ -159,6 +160,14 @@ struct Reserve {
     handover: Arc<Handover>,
 }
 
+/// How many there are: root stops by the system's manager what took all that there may be, and not by that of a user.
+fn reserve_threads(scope: Scope) -> usize {
+    match scope {
+        Scope::System => RESERVE_THREADS,
+        Scope::User => 0,
+    }
+}
+
 /// Where a thread of the reserve gets what it is to do.
 #[derive(Default)]
 struct Handover {
@@ -210,7 +219,8 @@ impl Handover {
 }
 
 impl Reserve {
-    fn new() -> Reserve {
+    /// With so many threads.
+    fn new(threads: usize) -> Reserve {
         let handover = Arc::new(Handover::default());
         let start = |_: &usize| {
             let handover = handover.clone();
@@ -223,7 +233,7 @@ impl Reserve {
                 })
                 .is_ok()
         };
-        let threads = (0..RESERVE_THREADS).filter(start).count();
+        let threads = (0..threads).filter(start).count();
         Reserve { threads, handover }
     }
 
@@ -252,7 +262,7 @@ impl Reserve {
 fn accept(listener: &UnixListener, is_leaving: &EventFd, shared: &Arc<Shared>, service: Service) {
     let places = Places::default();
     let acceptor = std::thread::current();
-    let reserve = Reserve::new();
+    let reserve = Reserve::new(reserve_threads(shared.scope()));
     while let Some(stream) = next_client(listener, is_leaving) {
         let Ok(stream) = stream else {
             // He who waits is still in the queue, and would be refused again at once.
@@ -553,7 +563,7 @@ mod tests {
     /// Root was refused who came when the thread that had served another one was yet to see him go.
     #[test]
     fn a_thread_of_the_reserve_is_waited_for() {
-        let reserve = Reserve::new();
+        let reserve = Reserve::new(RESERVE_THREADS);
         let (begin, begun) = channel::<()>();
         let give = |patience| {
             let (end, ended) = channel::<()>();

@@ -33,7 +33,7 @@ use crate::base::heartbeat::Pings;
 use crate::base::host::{lengthen_unix_queues, owns_machine};
 use crate::base::say::say;
 use crate::base::token;
-use crate::base::worker_pool::Workers;
+use crate::base::worker_pool::{self, Workers};
 use crate::cgroup::nft_sets::{NftSets, NftThread};
 use crate::cgroup::oomd::OomdGroups;
 use crate::cgroup::slices::OfSlices;
@@ -190,6 +190,7 @@ fn make(
     if greeting.welcome.reason != StartReason::First {
         say!("taking over from the previous manager: {:?}", greeting.welcome.reason);
     }
+    worker_pool::keep_for(options.scope);
     let mut kept = sort_kept(greeting.stored);
     let context =
         Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));

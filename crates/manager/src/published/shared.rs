@@ -168,6 +168,11 @@ impl Shared {
         }
     }
 
+    /// Whose manager this is.
+    pub(crate) fn scope(&self) -> Scope {
+        self.context.scope
+    }
+
     /// A group as clients are told of it. Clients of a user's manager look for it in the tree of the machine.
     pub(crate) fn shown_path(&self, path: &str) -> String {
         match (self.context.scope, path) {

@@ -20,6 +20,7 @@ pub mod growth;
 pub mod hostile;
 pub mod hosts;
 pub mod journal;
+pub mod logins;
 pub mod recording;
 mod rows;
 pub mod sandbox;

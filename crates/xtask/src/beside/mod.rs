@@ -8,7 +8,6 @@
 //! [`random`]).
 
 mod cases;
-mod differences;
 mod pairs;
 mod random;
 
@@ -20,9 +19,9 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::differences::{self, Differences};
 use crate::lab;
 use cases::Group;
-use differences::Differences;
 
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
@@ -61,7 +60,10 @@ pub fn run(names: &[&str]) -> Result<()> {
         faults += compare(group, &chosen)?;
     }
     if names.is_empty() {
-        let stale = chosen.without(&groups);
+        let name = |group: &Group, case: &cases::Case| format!("{}/{}", group.name, case.name);
+        let all: Vec<String> =
+            groups.iter().flat_map(|g| g.cases.iter().map(|c| name(g, c))).collect();
+        let stale = chosen.without(&all);
         stale
             .iter()
             .for_each(|name| println!("{name}: in differences.md, but there is no such case"));

@@ -11,6 +11,8 @@ pub mod devices;
 pub mod disks;
 pub mod ending;
 pub mod guest_tests;
+pub mod host;
+pub mod logins;
 pub mod md;
 pub mod records;
 
@@ -211,7 +213,7 @@ pub fn run() -> Result<()> {
 
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
-    modules: PathBuf,
+    pub(crate) modules: PathBuf,
 }
 
 /// The newest of Debian's cloud kernels.

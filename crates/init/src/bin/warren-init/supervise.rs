@@ -43,7 +43,8 @@ const SIGNALS_PER_TURN_MAX: usize = 256;
 
 /// Has the C library ask for huge pages for the manager's heap (the GNU C Library's manual, "Memory Allocation
 /// Tunables"): the manager sleeps between events and finds its addresses gone from the processor's tables each time.
-/// Other libraries, and kernels without such pages, take no notice.
+/// Other libraries, and kernels without such pages, take no notice. The manager of a user gets none: its heap is smaller
+/// than one of them, and a machine may have hundreds of these.
 const TUNABLES: &str = "GLIBC_TUNABLES=";
 const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
@@ -687,7 +688,8 @@ fn manager_program(options: &Options, place: &Place, soft_reboots: u32) -> Resul
     env.push(format!("{BEGAN_ENV}={realtime} {monotonic}"));
     env.push(format!("{CONTROL_FD_ENV}={CONTROL_FD}"));
     env.push(format!("{CGROUP_ROOT_ENV}={}", root.unwrap_or_default()));
-    if !env.iter().any(|variable| variable.starts_with(TUNABLES)) {
+    let is_of_user = process::own_ids().0 != 0;
+    if !is_of_user && !env.iter().any(|variable| variable.starts_with(TUNABLES)) {
         env.push(format!("{TUNABLES}{HUGE_PAGES}"));
     }
     Program::new(&options.manager, &options.manager_args, &env)
