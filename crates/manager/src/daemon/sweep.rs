@@ -90,8 +90,15 @@ impl Daemon {
             | Effect::Mount { unit, .. } => *unit,
             _ => return Some(effect),
         };
-        if self.cgroup.groups.is_outdated(unit) {
-            self.remove_group(unit);
+        // It is made anew at the same path: at a shutdown, too, it is not to go beside that.
+        if self.cgroup.groups.is_outdated(unit)
+            && let Removed::Some(path) = self.cgroup.groups.remove(unit)
+            && let Some(tree) = self.cgroup.groups.tree().cloned()
+        {
+            let name = self.core.graph().name(unit).clone();
+            let history = self.core.unit_run(unit).history.as_ref();
+            let invocation = history.map_or(0, |history| history.invocation);
+            self.clear_beside(unit, Group { tree, path, unit: name, invocation });
         }
         let sweep = &mut self.stages.shutdown.sweep;
         if sweep.cleared.is_empty() || !sweep.is_cleared(&self.core.group_path(unit)) {
