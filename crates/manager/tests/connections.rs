@@ -246,7 +246,7 @@ fn what_forgotten_instances_did_is_recorded_under_their_names() {
 }
 
 /// What comes back of a line from `cat` behind a port of this machine; nothing if it is refused.
-fn echoed(stream: &mut TcpStream) -> Option<String> {
+fn echoed(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<String> {
     let mut line = String::new();
     // Who is refused may hear of it while writing or while reading.
     stream.write_all(b"here\n").ok()?;
@@ -277,6 +277,29 @@ fn one_source_has_so_many_connections() {
     assert_eq!(echoed(&mut first).as_deref(), Some("here\n"));
     drop(first);
     until("the source is free again", || echoed(&mut connect("127.0.0.1")).map(drop));
+}
+
+/// systemd 252 counts addresses alone, newer ones users, too.
+#[test]
+fn one_user_has_so_many_connections_over_a_unix_socket() {
+    let socket = "[Socket]\nListenStream=/run/per\nAccept=yes\nMaxConnectionsPerSource=1";
+    let service = "[Service]\nExecStart=/bin/cat\nStandardInput=socket";
+    let units = [("per.socket", socket), ("per@.service", service)];
+    let Some(m) = Machine::start("sources-users", &units) else { return };
+    m.expect_job("start", "per.socket", "done");
+    let connect = || {
+        let stream = UnixStream::connect(m.inside("/run/per")).expect("the socket listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+        stream
+    };
+    let mut first = connect();
+    assert_eq!(echoed(&mut first).as_deref(), Some("here\n"));
+    assert_eq!(echoed(&mut connect()), None);
+    assert!(m.kill_manager());
+    assert_eq!(echoed(&mut connect()), None);
+    assert!(m.console().contains("too many connections from user "), "{}", m.console());
+    drop(first);
+    until("the user may come again", || echoed(&mut connect()).map(drop));
 }
 
 #[test]

@@ -6,17 +6,16 @@ use crate::daemon::Daemon;
 use crate::daemon::loads::AfterLoad;
 use crate::published::orders::LoaderOrder;
 use crate::socket::accept::{
-    Connection, Door, EAGAIN, TRY_AGAIN_AFTER, WaitingConnection, describe, is_for_later,
-    parse_stored_name, source_of, stored_name,
+    Connection, Door, EAGAIN, Source, TRY_AGAIN_AFTER, WaitingConnection, describe, is_for_later,
+    parse_stored_name, stored_name,
 };
 use crate::socket::{opening, sockets};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use warren_core::model::ids::UnitId;
 use warren_core::model::state::TypeState;
 use warren_core::protocol::event::Event;
 use warren_core::settings::TypeSettings;
-use warren_sys::{fdpass, socket};
+use warren_sys::fdpass;
 use warren_unit::UnitName;
 use warren_unit::config::SocketConfig;
 
@@ -131,7 +130,7 @@ impl Daemon {
         let settings = self.core.settings().compile(self.core.graph().definition(unit));
         let config = settings.socket();
         let loading = self.triggers.accepting.doors.doors.get(&unit).map(|door| &door.loading);
-        let loading: Vec<Option<IpAddr>> =
+        let loading: Vec<Option<Source>> =
             loading.into_iter().flat_map(|all| all.values().copied()).collect();
         let refuse = |daemon: &mut Daemon, fd: OwnedFd, why: &str| {
             match daemon.triggers.accepting.doors.door(unit).refusals.note(now().monotonic) {
@@ -154,10 +153,8 @@ impl Daemon {
         if up.len() + loading.len() >= config.max_connections as usize {
             return refuse(self, fd, "");
         }
-        let peer = socket::addresses(fd.as_fd()).ok().flatten().map(|(_, peer)| peer);
-        let source = peer.map(|peer| peer.ip().to_canonical());
-        if let (Some(source), Some(max)) = (source, config.max_connections_per_source) {
-            let up = up.iter().map(|&unit| source_of(self.core.graph().name(unit)));
+        if let (Some(source), Some(max)) = (Source::of(&fd), config.max_connections_per_source) {
+            let up = up.iter().map(|&unit| Source::of_instance(self.core.graph().name(unit)));
             let same = up.chain(loading).filter(|other| *other == Some(source)).count();
             if same >= max as usize {
                 return refuse(self, fd, &format!(" from {source}"));
@@ -188,7 +185,7 @@ impl Daemon {
     }
 
     fn load_instance(&mut self, waiting: WaitingConnection) {
-        let source = source_of(&waiting.instance);
+        let source = Source::of_instance(&waiting.instance);
         self.triggers.accepting.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));

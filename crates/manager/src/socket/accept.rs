@@ -63,7 +63,7 @@ pub(crate) struct Door {
     /// The question to init that is not answered yet, and which of the unit's sockets it is about.
     pub(crate) asked: Option<(u64, usize)>,
     /// Where connections come from whose instances are being loaded, by their numbers.
-    pub(crate) loading: BTreeMap<u64, Option<IpAddr>>,
+    pub(crate) loading: BTreeMap<u64, Option<Source>>,
     /// Those that were too many.
     pub(crate) refusals: Refusals,
 }
@@ -155,11 +155,43 @@ pub(crate) fn describe(number: u64, fd: &OwnedFd) -> (String, Vec<(&'static str,
     (instance, environment)
 }
 
-/// The address that an instance's connection comes from, as [`describe`] made it part of its name.
-pub(crate) fn source_of(instance: &UnitName) -> Option<IpAddr> {
-    let (_, peer) = instance.instance()?.rsplit_once('-')?;
-    let (address, _port) = peer.rsplit_once(':')?;
-    address.parse().ok()
+/// Whom connections are counted by (`MaxConnectionsPerSource=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Over IP.
+    Address(IpAddr),
+    /// Over a Unix socket.
+    User(u32),
+}
+
+impl Source {
+    /// Whom this connection is of.
+    pub(crate) fn of(fd: &OwnedFd) -> Option<Source> {
+        match socket::addresses(fd.as_fd()) {
+            Ok(Some((_, peer))) => Some(Source::Address(peer.ip().to_canonical())),
+            _ => credentials::peer(fd.as_fd()).ok().map(|peer| Source::User(peer.uid)),
+        }
+    }
+
+    /// Whom an instance's connection is of, as [`describe`] made it part of its name.
+    pub(crate) fn of_instance(instance: &UnitName) -> Option<Source> {
+        let mut parts = instance.instance()?.rsplit('-');
+        let (peer, own) = (parts.next()?, parts.next()?);
+        match peer.rsplit_once(':') {
+            Some((address, _port)) => address.parse().ok().map(Source::Address),
+            // Behind the number of its process.
+            None => own.parse::<u32>().ok().and_then(|_| peer.parse().ok()).map(Source::User),
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Address(address) => write!(f, "{address}"),
+            Source::User(uid) => write!(f, "user {uid}"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -196,11 +228,15 @@ mod tests {
         let check = |name: &str, source: Option<&str>| {
             let template = UnitName::parse("web@.service").expect("a name");
             let instance = template.with_instance(name).expect("an instance");
-            assert_eq!(source_of(&instance), source.map(|s| s.parse().expect("an address")));
+            let found = Source::of_instance(&instance).map(|source| source.to_string());
+            assert_eq!(found.as_deref(), source);
         };
         check("7-127.0.0.1:80-10.1.2.3:4711", Some("10.1.2.3"));
         check("0-::1:80-fe80::1:4711", Some("fe80::1"));
-        check("3-4711-1000", None);
+        check("3-4711-1000", Some("user 1000"));
+        for unknown in ["3", "3-4711", "3-x-1000", "3-4711-x", "3-[::1]-x:1"] {
+            check(unknown, None);
+        }
     }
 
     #[test]
