@@ -158,6 +158,10 @@ fn managers_of_users_end_in_order_and_within_one_budget() {
     }
     for user in 0..users {
         m.wait_for(&format!("session@{user}.service"), "active/running");
+        // It is ready before all that it is to start is up.
+        let said = || m.lines(&format!("{user}/said")).join("\n");
+        let is_up = || said().contains("startup finished").then_some(());
+        until_or("all units of a user are up", is_up, said);
     }
     let said = || m.lines(&format!("{last}/said")).join("\n");
     until_or("the last is deaf", || m.out(&format!("{last}/deaf")).exists().then_some(()), said);

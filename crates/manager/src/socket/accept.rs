@@ -176,7 +176,7 @@ impl Source {
     /// Whom an instance's connection is of, as [`describe`] made it part of its name.
     pub(crate) fn of_instance(instance: &UnitName) -> Option<Source> {
         let mut parts = instance.instance()?.rsplit('-');
-        let (peer, own) = (parts.next()?, parts.next()?);
+        let (peer, own, _number) = (parts.next()?, parts.next()?, parts.next()?);
         match peer.rsplit_once(':') {
             Some((address, _port)) => address.parse().ok().map(Source::Address),
             // Behind the number of its process.
@@ -234,7 +234,7 @@ mod tests {
         check("7-127.0.0.1:80-10.1.2.3:4711", Some("10.1.2.3"));
         check("0-::1:80-fe80::1:4711", Some("fe80::1"));
         check("3-4711-1000", Some("user 1000"));
-        for unknown in ["3", "3-4711", "3-x-1000", "3-4711-x", "3-[::1]-x:1"] {
+        for unknown in ["3", "3-4711", "3-x-1000", "3-4711-x", "3-::1:80-x:1"] {
             check(unknown, None);
         }
     }
