@@ -276,7 +276,7 @@ fn bad_clients_hold_up_nobody() {
     drop((silent, half, deaf));
 }
 
-/// Over TCP too a user of this host is told from others.
+/// Local users are distinguished by user id over TCP, too.
 #[test]
 fn a_user_who_has_many_connections_is_refused_and_others_are_not() {
     let exporter = Exporter::start("exporter-users", &[]);

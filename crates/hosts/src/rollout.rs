@@ -434,7 +434,7 @@ impl Rollout {
         out
     }
 
-    /// Assigns hosts of a wave that is over though they are still away: nobody waits for them any more, and they catch up
+    /// Assigns hosts of a wave that is over though they are still away: the rollout no longer waits for them, and they catch up
     /// when they are back.
     fn assign_held_back(&mut self) -> Vec<(HostId, Assignment)> {
         let assignment = Assignment { release: self.release, back: false };
@@ -644,7 +644,7 @@ impl Rollout {
         };
         let mut apps: Vec<(&AppLimit, u32)> =
             self.apps.values().map(|limit| (limit, room_of(limit))).collect();
-        // Several that are back at once would all begin at once. The way back is not to wait for who is away.
+        // Hosts that return together would all begin together. The way back does not wait for hosts that are away.
         let is_bounded = !back && (self.policy.max_unavailable > 0 || !self.apps.is_empty());
         let holds_back = |id: &HostId| is_bounded && !is_there(id) && !self.is_left_out(id);
         let (mut out, mut held_back) = (Vec::new(), Vec::new());

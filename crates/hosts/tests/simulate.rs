@@ -177,7 +177,7 @@ struct Work {
     /// Those that are being restarted.
     down: BTreeSet<String>,
     bounds: Bounds,
-    /// The store was restored meanwhile: nobody knows that it is at work.
+    /// The store was restored meanwhile and has no record that it is at work.
     is_unknown: bool,
 }
 

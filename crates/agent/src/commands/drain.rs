@@ -61,7 +61,7 @@ pub(super) fn drain(
         ),
     });
     let Some(seconds) = wait else { return Ok(0) };
-    // Rules that cannot be asked keep nobody from waiting.
+    // If the rules cannot be evaluated, the command waits all the same, without reasons.
     let apps = replicated_on(site, known).unwrap_or_else(|why| {
         tell!("why copies are left is not known: {why:#}");
         None

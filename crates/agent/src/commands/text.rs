@@ -27,7 +27,7 @@ pub(super) fn print(text: &str) {
     let _ = is_printed(text);
 }
 
-/// Prints it; false if nobody reads it any more.
+/// Prints it; false if the reader of standard output is gone.
 pub(super) fn is_printed(text: &str) -> bool {
     use std::io::Write as _;
     std::io::stdout().write_all(text.as_bytes()).is_ok()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, UnitType};
 
-/// Settings that are written to a group, mark it, or that systemd-oomd is told of.
+/// Settings that are written to a cgroup, set its extended attributes, or are reported to systemd-oomd.
 const LIMITS: [Id; 51] = [
     Id::of(Group::Cgroup, "CPUWeight"),
     Id::of(Group::Cgroup, "CPUQuota"),

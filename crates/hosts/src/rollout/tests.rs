@@ -235,7 +235,7 @@ fn hosts_that_were_away_when_their_turn_came_wait_for_room() {
     assert_eq!((site.step(1), site.rollout.wave), ("h02".to_owned(), 0));
     assert_eq!((site.step(1), site.rollout.wave), (String::new(), 1));
     assert!(site.rollout.has_assigned(&id(2)));
-    // Nobody goes back who was not assigned.
+    // A host that was not assigned does not go back.
     let mut site = Site::new(&[&[0, 1]], &[], Policy { max_unavailable: 2, ..Policy::default() });
     set(&mut site, 1, false);
     assert_eq!(site.step(0), "h00");

@@ -540,8 +540,8 @@ impl Daemon {
 
     fn say_killed(&self, id: EffectId, pid: i32) {
         let unit = self.core.effect_unit(EffectId(id.0 & !crate::spawn::tools::TOOL));
-        let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
-        say!("{name}: killing process {pid}: its exec helper ended before it was its program");
+        let name = unit.map_or_else(|| "a unit that is gone".to_owned(), |u| self.unit_name(u));
+        say!("{name}: killing process {pid}, whose exec helper exited before it reported it");
     }
 
     /// The same of what a helper of the last incarnation has told nobody; nothing if none of them
