@@ -80,12 +80,15 @@ impl Daemon {
 
     /// Has a thread signal those of all groups below that of a unit, which answers for it.
     fn signal_beside(&self, asked: GroupSignal) {
-        let path = self.cgroup.groups.path(asked.unit).map(str::to_owned);
-        let (Some(root), Some(path)) = (self.shared.tree_path(), path) else { return };
+        let path = self.cgroup.groups.path(asked.unit).unwrap_or_default().to_owned();
+        let root = self.cgroup.groups.tree().map(|tree| tree.path().to_owned());
         let id = asked.id;
-        self.event_loop.workers.run(id, move || match Tree::open(&root) {
-            Ok(tree) => Done::Killed { processes: asked.signal_below(&tree, &path) },
-            Err(e) => Done::Failed { error: e.to_string() },
+        // Whatever fails, whoever waits for the signal is answered.
+        self.event_loop.workers.run(id, move || match root.map(|root| Tree::open(&root)) {
+            Some(Ok(tree)) if !path.is_empty() => {
+                Done::Killed { processes: asked.signal_below(&tree, &path) }
+            }
+            _ => Done::Killed { processes: asked.sent },
         });
     }
 
